@@ -17,7 +17,7 @@ class Detail(Enum):
     TILES = 0
     """One tile per node."""
     CELLS = 1
-    """One cell per rank, without text."""
+    """One cell per rank, without text; the node's name where there is a heading."""
     NUMBERS = 2
     """One cell per rank with its number."""
     WORDS = 3
@@ -50,6 +50,8 @@ STEPS = (
     Step(Detail.CELLS, 7, 7, 1, 3, 0, 6),
     Step(Detail.CELLS, 10, 10, 2, 4, 0, 8),
     Step(Detail.CELLS, 18, 14, 2, 6, 0, 8),
+    Step(Detail.CELLS, 22, 12, 2, 6, 20, 8, 96),
+    Step(Detail.CELLS, 32, 18, 2, 6, 20, 8, 112),
     Step(Detail.NUMBERS, 36, 24, 4, 8, 32, 8, 128),
     Step(Detail.NUMBERS, 48, 32, 4, 8, 36, 12, 160),
     Step(Detail.WORDS, 148, 52, 8, 12, 40, 16, 288),
@@ -126,7 +128,7 @@ class Layout:
         """Return the box of a node's or device's checkbox; None if it does not fit."""
         step, card = self.step, self.cards[spot.node]
         if spot.slot is None:
-            if not step.header:
+            if not step.header or step.detail is Detail.CELLS:
                 return None
             return Box(card.left + step.padding, card.top + (step.header - SWITCH) // 2, SWITCH, SWITCH)
         if step.detail is not Detail.WORDS:
@@ -152,6 +154,18 @@ class Layout:
         last = bisect_right(self._row_tops, bottom - 1e-9)
         starts = self._row_starts
         return range(starts[first], starts[last]) if first < last else range(0)
+
+    def place_in(self, other: Layout, x: float, y: float) -> tuple[float, float]:
+        """Return where in `other`, a layout of the same nodes, is what is at a point of this one.
+
+        Between cards it is that of the nearest card of the row.
+        """
+        row = max(0, min(bisect_right(self._row_tops, y) - 1, len(self._row_tops) - 1))
+        nodes = range(self._row_starts[row], self._row_starts[row + 1])
+        node = min(nodes, key=lambda node: max(self.cards[node].left - x, x - self.cards[node].right, 0))
+        here, there = self.cards[node], other.cards[node]
+        across, down = (x - here.left) / here.width, (y - here.top) / here.height
+        return there.left + across * there.width, there.top + down * there.height
 
     def gap_at(self, x: float, y: float) -> int:
         """Return the card before which an item dropped at a point is inserted; the number of cards: at the

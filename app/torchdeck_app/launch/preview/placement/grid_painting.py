@@ -89,6 +89,14 @@ class RankGridPainter:
             for colour, rectangles in self._many(block * step, (block + 1) * step):
                 painter.setBrush(QColor(colour))
                 painter.drawRects(rectangles)
+        if self._layout.step.header:
+            for at in shown:
+                self._paint_name(painter, self._model.nodes[at], self._layout.cards[at])
+
+    def _paint_name(self, painter: QPainter, node: ModelNode, card: Box) -> None:
+        step = self._layout.step
+        line = Box(card.left + step.padding, card.top, card.width - 2 * step.padding, step.header)
+        self._text(painter, self._small, "text" if node.is_on else "quiet", line, node.name)
 
     def _rectangles(self, first: int, last: int) -> list[tuple[str, list[QRect]]]:
         found: dict[str, list[QRect]] = defaultdict(list)

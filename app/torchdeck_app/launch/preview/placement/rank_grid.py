@@ -20,6 +20,7 @@ from torchdeck_app.launch.preview.placement.grid_cursor import moved, past_neigh
 from torchdeck_app.launch.preview.placement.grid_layout import (
     STEPS,
     Box,
+    Detail,
     Layout,
     Spot,
     fitting_step,
@@ -121,6 +122,14 @@ class RankGridArea(PannedArea):
         self._step = max(0, min(len(STEPS) - 1, self.step + steps))
         self._lay_out()
 
+    def _zoom_at(self, position: QPointF, steps: int) -> None:
+        """Zoom, with what is at `position` in the viewport kept there as far as the scroll bars go."""
+        at, before = position + QPointF(self.shift), self._layout
+        self.zoom(steps)
+        if before.cards:
+            there = before.place_in(self._layout, at.x(), at.y())
+            self.pan((QPointF(*there) - position).toPoint() - self.shift)
+
     def fit(self) -> None:
         """Zoom to fit, from now on."""
         self._step = None
@@ -148,7 +157,7 @@ class RankGridArea(PannedArea):
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             if event.angleDelta().y():
-                self.zoom(1 if event.angleDelta().y() > 0 else -1)
+                self._zoom_at(event.position(), 1 if event.angleDelta().y() > 0 else -1)
             event.accept()
             return
         super().wheelEvent(event)
@@ -260,7 +269,7 @@ class PlacementGrid(RankGridArea):
             self._cursor = spot
             self.toggle_asked.emit(spot)
             return
-        self._pressed = (point, spot)
+        self._pressed = (point, None if self._layout.step.detail is Detail.TILES else spot)
         self.select(spot)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802

@@ -109,6 +109,24 @@ def test_up_and_down_go_to_what_is_seen_there() -> None:
     assert moved(laid, first_cell, "up") == Spot(0)
 
 
+@FEWER
+@given(NODES, ANY_STEP, ANY_STEP, st.data())
+def test_what_is_at_a_point_is_found_in_another_layout(
+    slots: list[int], step: Step, other: Step, data: st.DataObject
+) -> None:
+    """So that a zoom keeps it under the pointer."""
+    laid, zoomed = lay_out(slots, step, 700), lay_out(slots, other, 700)
+    node = data.draw(st.integers(0, len(slots) - 1))
+    card = laid.cards[node]
+    x, y = laid.place_in(zoomed, card.left + card.width / 2, card.top + card.height / 2)
+    assert zoomed.cards[node].holds(x, y)
+
+
+def test_nodes_of_128_ranks_have_their_names_where_all_is_in_sight() -> None:
+    """In the room that a window of 1280 × 720 leaves."""
+    assert STEPS[fitting_step([8] * 16, 706, 232)].header > 0
+
+
 def test_the_nearest_step_at_which_all_is_in_sight_is_taken() -> None:
     assert fitting_step([2], 700, 400) == len(STEPS) - 1
     many = fitting_step([8] * 128, 700, 400)

@@ -180,24 +180,27 @@ def test_what_is_selected_stays_selected_when_its_node_moves(qtbot: QtBot, view:
     assert view.details.title == "n0000"
 
 
-def test_zoom_by_wheel_and_keys(qtbot: QtBot, view: PlacementView) -> None:
-    show(view, preview(16, 8), 16, 8)
-    fitting = view.board.step
-    qtbot.keyClick(view.board, Qt.Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
-    assert view.board.step == fitting + 1
-    point = QPoint(50, 50)
-    wheel = QWheelEvent(
+def wheel(view: PlacementView, point: QPoint, turned: int) -> QWheelEvent:
+    """With Ctrl, at a point of the board."""
+    return QWheelEvent(
         point,
         view.board.viewport().mapToGlobal(point),
         QPoint(),
-        QPoint(0, -120),
+        QPoint(0, turned),
         Qt.MouseButton.NoButton,
         Qt.KeyboardModifier.ControlModifier,
         Qt.ScrollPhase.NoScrollPhase,
         False,
     )
+
+
+def test_zoom_by_wheel_and_keys(qtbot: QtBot, view: PlacementView) -> None:
+    show(view, preview(16, 8), 16, 8)
+    fitting = view.board.step
+    qtbot.keyClick(view.board, Qt.Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
+    assert view.board.step == fitting + 1
     for _ in range(20):
-        QApplication.sendEvent(view.board.viewport(), wheel)
+        QApplication.sendEvent(view.board.viewport(), wheel(view, QPoint(50, 50), -120))
     assert view.board.step == 0
     assert STEPS[view.board.step].detail is Detail.TILES
     qtbot.keyClick(view.board, Qt.Key.Key_0, Qt.KeyboardModifier.ControlModifier)
@@ -216,6 +219,36 @@ def test_the_board_is_panned_where_it_is_larger_than_the_room(qtbot: QtBot, view
     qtbot.mouseMove(view.board.viewport(), QPoint(2, 140))
     qtbot.mouseRelease(view.board.viewport(), LEFT, pos=QPoint(2, 140))
     assert bar.value() == value - 100
+
+
+def test_the_overview_is_panned_by_its_tiles(qtbot: QtBot, view: PlacementView) -> None:
+    """They fill it: there is nothing between them to drag."""
+    show(view, preview(3000, 1), 3000, 1)
+    board = view.board
+    board.zoom(-len(STEPS))
+    bar, tile = board.verticalScrollBar(), board.layout_now.cards[0]
+    assert bar.maximum() > 20
+    start = QPoint(tile.left + 4, tile.top + 4 + 2 * (tile.height + board.layout_now.step.margin))
+    assert board.layout_now.spot_at(start.x(), start.y()) is not None
+    qtbot.mousePress(board.viewport(), LEFT, pos=start)
+    qtbot.mouseMove(board.viewport(), start - QPoint(0, 20))
+    assert bar.value() == 20
+    assert board.marks.drop is None
+
+
+def test_a_zoom_by_wheel_keeps_what_is_under_the_pointer(qtbot: QtBot, view: PlacementView) -> None:
+    show(view, preview(16, 8), 16, 8)
+    view.board.zoom(3)
+    view.board.verticalScrollBar().setValue(100)
+    point = QPoint(120, 60)
+    at = point + view.board.shift
+    before = view.board.layout_now.spot_at(at.x(), at.y())
+    assert before is not None
+    QApplication.sendEvent(view.board.viewport(), wheel(view, point, 120))
+    at = point + view.board.shift
+    after = view.board.layout_now.spot_at(at.x(), at.y())
+    assert after is not None
+    assert after.node == before.node
 
 
 def test_the_keyboard_is_told_where_it_is(qtbot: QtBot, view: PlacementView) -> None:
