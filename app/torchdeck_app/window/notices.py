@@ -1,4 +1,4 @@
-"""Short notices at the lower edge of the window: they take no focus, and the content makes room for them."""
+"""Short notices that float over the lower left of the window: they take no focus and move nothing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QApplication,
-    QBoxLayout,
     QFrame,
     QHBoxLayout,
     QPushButton,
     QToolButton,
+    QVBoxLayout,
     QWidget,
 )
 
@@ -26,13 +26,8 @@ from torchdeck_app.window.window_actions import ANSWER_KEYS
 STAYS = 10_000
 """Milliseconds that a success notice stays; a failure notice stays until it is closed."""
 MOST = 3
-_WIDTH = 60 * GRID
-_ALONE = 96 * GRID
-"""Width of a single notice: most texts fit into one or two lines, and the page keeps its height."""
-_BESIDE = 42 * GRID
-"""Minimum width in pixels for notices side by side; below it, they are stacked."""
-_SHARE = 0.5
-"""Maximum share of the content's height; in a small window notices cover what exceeds it."""
+_WIDTH = 50 * GRID
+"""Pixels; the buttons of the pages, which are at the right, stay in sight."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +52,16 @@ class Notices(QWidget):
 
         Args:
             theme: theme of the window.
-            over: a widget with a layout, at whose lower edge they are shown; its contents end above them.
+            over: they are shown over its lower left corner.
         """
         super().__init__(over)
         self.setAccessibleName("Notices")
         self._theme = theme
         self._over = over
         self._cards: list[_Card] = []
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(GRID)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(GRID)
         over.installEventFilter(self)
         self.hide()
 
@@ -84,7 +79,7 @@ class Notices(QWidget):
         card = _Card(self._theme, notice, self)
         card.done.connect(lambda: self._take_away(card))
         self._cards.append(card)
-        self._row.addWidget(card, 1)
+        self._column.addWidget(card, 1)
         if not notice.stays:
             QTimer.singleShot(STAYS, card, card.time_is_up)
         self.show()
@@ -97,22 +92,11 @@ class Notices(QWidget):
             self._cards[-1].answer()
 
     def place(self) -> None:
-        """Center the notices at the lower edge, below the content."""
-        over, many = self._over, len(self._cards)
-        if not many:
-            over.setContentsMargins(0, 0, 0, 0)
-            return
-        room, gaps = over.width() - 4 * GRID, GRID * (many - 1)
-        beside = room >= many * _BESIDE + gaps
-        ways = QBoxLayout.Direction
-        self._row.setDirection(ways.LeftToRight if beside else ways.TopToBottom)
-        wanted = _ALONE if many == 1 else many * _WIDTH + gaps if beside else _WIDTH
-        width = min(wanted, room)
-        heights = [card.heightForWidth((width - gaps) // many if beside else width) for card in self._cards]
-        height = max(heights) if beside else sum(heights) + gaps
+        """Stack the notices, newest at the bottom."""
+        width = min(_WIDTH, self._over.width() - 2 * GRID)
+        height = sum(card.heightForWidth(width) for card in self._cards) + GRID * (len(self._cards) - 1)
         self.setFixedWidth(width)
-        self.setGeometry((over.width() - width) // 2, over.height() - height - GRID, width, height)
-        over.setContentsMargins(0, 0, 0, min(height + 2 * GRID, int(_SHARE * over.height())))
+        self.setGeometry(GRID, self._over.height() - height - GRID, width, height)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         if watched is self._over and event.type() is QEvent.Type.Resize and self.isVisible():
@@ -123,11 +107,12 @@ class Notices(QWidget):
         if card not in self._cards:
             return
         self._cards.remove(card)
-        self._row.removeWidget(card)
+        self._column.removeWidget(card)
         card.hide()
         card.deleteLater()
         self.setVisible(bool(self._cards))
-        self.place()
+        if self._cards:
+            self.place()
 
 
 class _Card(QFrame):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QIcon
-from PySide6.QtWidgets import QLabel, QPushButton, QSystemTrayIcon, QToolButton
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSystemTrayIcon, QToolButton
 from pytestqt.qtbot import QtBot
 
 from support.gui.window_places import FakePage
@@ -14,6 +14,7 @@ from support.values.run_entries import FAILED, entry, live_view, over_view, run_
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.runs.run_state import RunState
 from torchdeck_app.settings.user_settings import SettingsStore
+from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.widgets.state_badge import LOOKS
 from torchdeck_app.window import notices as module
 from torchdeck_app.window.later_parts import LaterParts
@@ -172,31 +173,29 @@ def test_the_desktop_is_told_where_it_has_a_tray(
     assert not FakeTray.seen
 
 
-def test_nothing_that_is_read_is_covered(
+def test_notices_float_and_move_nothing(
     parts: LaterParts, window: MainWindow, place: Callable[[str], FakePage], qtbot: QtBot
 ) -> None:
-    """What is in sight ends above them, and has its room back when they are gone."""
+    """What is in sight keeps its place; they are over its lower left, the newest at the bottom."""
     window.resize(1280, 720)
     shown = place("Launch")
-    whole = shown.height()
+    before = shown.geometry()
     for name in ("big failed: rank 1 failed", "other failed", "a third one failed"):
         parts.notices.show_notice(Notice(name, GOOD, "Open run", stays=True))
-        qtbot.waitUntil(lambda: shown.geometry().bottom() < parts.notices.geometry().top())
-    assert whole - shown.height() < 100, "side by side, where there is room"
-    assert parts.notices.width() <= window.stack.width()
-    window.show_page("Runs")
-    qtbot.waitUntil(lambda: place("Runs").geometry().bottom() < parts.notices.geometry().top())
-    for _ in range(3):
-        parts.notices.answer_newest()
-    window.show_page("Launch")
-    qtbot.waitUntil(lambda: shown.height() == whole)
+        qtbot.waitUntil(parts.notices.isVisible)
+        assert shown.geometry() == before
+    over = parts.notices.geometry()
+    assert over.right() < window.stack.width() // 2
+    assert window.stack.height() - 2 * GRID < over.bottom() < window.stack.height()
+    cards = [card for card in parts.notices.findChildren(QFrame) if card.parent() is parts.notices]
+    assert max(cards, key=lambda card: card.y()).accessibleName() == "a third one failed"
 
 
-def test_a_small_window_keeps_half_of_its_height(
+def test_the_newest_is_in_sight_in_a_small_window(
     parts: LaterParts, window: MainWindow, place: Callable[[str], FakePage], qtbot: QtBot
 ) -> None:
     window.resize(560, 320)
     for name in "abc":
         parts.notices.show_notice(Notice(name * 200, GOOD, "Open run", stays=True))
-    qtbot.waitUntil(lambda: place("Launch").height() <= window.stack.height() // 2 + 1)
-    assert place("Launch").height() >= window.stack.height() // 2 - 1
+    (newest,) = (card for card in parts.notices.findChildren(QFrame) if card.accessibleName() == "c" * 200)
+    qtbot.waitUntil(lambda: newest.visibleRegion().boundingRect() == newest.rect())
