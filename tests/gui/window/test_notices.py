@@ -188,7 +188,7 @@ def test_notices_float_and_move_nothing(
     assert over.right() < window.stack.width() // 2
     assert window.stack.height() - 2 * GRID < over.bottom() < window.stack.height()
     cards = [card for card in parts.notices.findChildren(QFrame) if card.parent() is parts.notices]
-    assert max(cards, key=lambda card: card.y()).accessibleName() == "a third one failed"
+    qtbot.waitUntil(lambda: max(cards, key=lambda card: card.y()).accessibleName() == "a third one failed")
 
 
 def test_the_newest_is_in_sight_in_a_small_window(
