@@ -38,7 +38,18 @@ WORDS = st.sampled_from(
             "${X}",
             "=",
         ),
-        *("exec", 'ex""ec', r"e\xec", '"exec"', "!ex''ec", "EXEC", "=exec", "exec=true", "true", '"exec true"'),
+        *(
+            "exec",
+            'ex""ec',
+            r"e\xec",
+            '"exec"',
+            "!ex''ec",
+            "EXEC",
+            "=exec",
+            "exec=true",
+            "true",
+            '"exec true"',
+        ),
         *("originalhost", "user", "canonical", "!all"),
     ]
 )

@@ -172,7 +172,7 @@ def _lines(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _line(setting: tuple[str, str]) -> str:
-    """Return the line of a setting. Its `=` keeps one that the value begins with: paramiko skips the first."""
+    """Return the line of a setting. Its `=` keeps one that begins the value: paramiko skips the first."""
     key, value = setting
     return f"{key}={value}\n"
 
