@@ -17,7 +17,7 @@ from support.system.users import User, others_python
 from support.waiting import wait_until
 from torchdeck.agent.store_order import StoreStrangers
 from torchdeck.contract.network.peer_owner import owner_of_peer
-from torchdeck.distributed.store import private_listener
+from torchdeck.distributed.store import access, private_listener
 from torchdeck.distributed.store.access import (
     LOOPBACK,
     Front,
@@ -105,6 +105,30 @@ def test_many_connections_at_once_pass_much(private: PrivateListener) -> None:
     for thread in threads:
         thread.join()
     assert found == [True] * 8
+
+
+def test_a_limit_of_threads_ends_no_front(
+    private: PrivateListener, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A connection for which no thread starts is closed and not counted for ever; the next one is served."""
+    begin, missing = threading.Thread.start, [True] * 3
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "store peer" and missing:
+            missing.pop()
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(access, "_MOST_UNPROVED", 2)
+    listener = listening_on(LOOPBACK, 0)
+    Front(listener, of_this_user, lambda: End(private.connect()), Relay(), Strangers())
+    for _ in range(3):
+        with socket.create_connection(listener.getsockname(), LIMIT) as ours:
+            assert ours.recv(1) == b""
+    with socket.create_connection(listener.getsockname(), LIMIT) as ours:
+        assert _said_back(ours, b"hello") == b"hello"
+    assert "no thread could be started for it" in capsys.readouterr().err
 
 
 @pytest.mark.root
