@@ -26,7 +26,8 @@ from torchdeck.distributed.store.access import (
     through,
     with_key,
 )
-from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener, listening_on
+from torchdeck.distributed.store.listening_socket import listening_on
+from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener
 from torchdeck.distributed.store.proof import StrangerError
 from torchdeck.distributed.store.relay import End, Relay
 
@@ -43,7 +44,7 @@ def _cannot(*_: object) -> bool:
 def private(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateListener]:
     """Behind it whatever is said is said back."""
     if request.param == "filtered":
-        monkeypatch.setattr(private_listener, "_sign", _cannot)
+        monkeypatch.setattr(private_listener, "sign", _cannot)
     listener = PrivateListener(0)
     serving = socket.socket(fileno=listener.descriptor())
 
@@ -251,7 +252,7 @@ def test_a_kernel_that_can_neither_is_reported(
     def refuse(_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(private_listener, "_sign", _cannot)
+    monkeypatch.setattr(private_listener, "sign", _cannot)
     monkeypatch.setattr(PrivateListener, "_filter", refuse)
     listener = PrivateListener(0)
     listener.connect().close()

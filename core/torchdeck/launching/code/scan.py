@@ -220,7 +220,7 @@ _HISTORIES = (
     *(".*_history", ".*_history.*", ".*_history-*", ".*_history~", ".histfile", "fish_history", ".zhistory"),
     *("history.sqlite*", "xonsh-*.json", "xonsh-history.*", ".rediscli_history", "ConsoleHost_history.txt"),
 )
-"""Of shells and interpreters, with their copies; `history.sqlite` is that of IPython, in each profile."""
+"""Files of shells and interpreters, with their copies; IPython has a `history.sqlite` in each profile."""
 _FOLDERS = frozenset(
     (
         *(NEVER, ".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".oci", ".kaggle"),
