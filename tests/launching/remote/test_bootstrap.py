@@ -274,6 +274,20 @@ def test_a_home_below_a_folder_of_others_is_refused(
         (lab / "home").mkdir(exist_ok=True, mode=0o700)
 
 
+@pytest.mark.root
+def test_a_link_of_another_user_is_refused(node: Node, tmp_path: Path) -> None:
+    """Even in a sticky folder, and to a home of one's own: its owner can replace it."""
+    node.home.mkdir(mode=0o700)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "link").symlink_to(node.home)
+    node.begin(home=str(shared / "link"))
+    os.chown(shared / "link", 1234, -1, follow_symlinks=False)
+    with pytest.raises(BootstrapError, match=r"others can replace .*/link: all users may write in .*/shared"):
+        node.begin(home=str(shared / "link"))
+
+
 def test_a_home_that_cannot_be_made_is_said(node: Node, tmp_path: Path) -> None:
     """With the system's reason."""
     (tmp_path / "file").write_text("")

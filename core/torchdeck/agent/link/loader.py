@@ -189,6 +189,8 @@ def _check_above(home: Path) -> None:
     """Raise LoaderError if another user could replace `home`, by the rules of `trust.writers`."""
     own, owners = (0, os.geteuid()), _owners_above()
     below = os.geteuid()
+    with contextlib.suppress(FileNotFoundError):
+        below = home.lstat().st_uid  # of the link, if it is one
     for folder in home.parents:
         try:
             found = folder.stat()
