@@ -14,6 +14,7 @@ from support.training.forked_training import ForkedRun, run_forked
 IN_RANKS = (
     "distributed",
     "recipes",
+    "compat",
     "data",
     "integrations",
     "telemetry",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchdeck.contract.layout import HOME_VARIABLE, Home
 from torchdeck.contract.refusal import Refusal
+from torchdeck.trust.writers import other_writers
 
 
 class HomeError(Refusal):
@@ -23,7 +24,8 @@ def torchdeck_home(named: Path | None = None) -> Path:
         named: use this folder instead of the environment's.
 
     Raises:
-        HomeError: it cannot be created, is not a folder, belongs to another user, or is writable by others.
+        HomeError: it cannot be created, is not a folder, belongs to another user, or can be written or
+            replaced by others.
     """
     home = usual_home() if named is None else named.expanduser().absolute()
     try:
@@ -45,29 +47,39 @@ def check_private(folder: Path) -> None:
     would trust.
 
     Raises:
-        HomeError: it or a folder of ours in it belongs to another user, or its mode lets others write; or all
-            users may rename entries of a parent folder.
+        HomeError: it or a folder of ours in it belongs to another user, or its mode lets others write; or
+            others own or can write a folder above it.
     """
     _check_own(folder)
     for inner in Home(folder).private:
         if inner.is_dir():
             _check_own(inner)
-    for around in folder.absolute().parents:
-        mode = _stat(around).st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise HomeError(
-                f"all users may write in {around} and replace what is in it",
-                fix=f"`chmod o-w {around}` first, or set {HOME_VARIABLE} to a folder elsewhere",
-            )
+    try:
+        found = other_writers(folder)
+    except OSError as error:
+        raise _not_inspected(folder, error) from error
+    if found is not None:
+        elsewhere = f"set {HOME_VARIABLE} to a folder elsewhere"
+        raise HomeError(
+            f"others can replace {folder}",
+            found.what,
+            elsewhere if found.is_owner else f"{found.fix} first, or {elsewhere}",
+        )
 
 
 def _stat(folder: Path) -> os.stat_result:
     try:
         return folder.stat()
     except OSError as error:
-        raise HomeError(
-            f"{folder} cannot be inspected", error.strerror, f"set {HOME_VARIABLE} to a folder of your own"
-        ) from error
+        raise _not_inspected(folder, error) from error
+
+
+def _not_inspected(folder: Path, error: OSError) -> HomeError:
+    return HomeError(
+        f"{folder} cannot be inspected",
+        error.strerror or error,
+        f"set {HOME_VARIABLE} to a folder of your own",
+    )
 
 
 def _check_own(folder: Path) -> None:

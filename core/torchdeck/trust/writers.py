@@ -28,6 +28,11 @@ class Writers(NamedTuple):
     what: str
     fix: str
 
+    @property
+    def is_owner(self) -> bool:
+        """Whether another user owns it, so that no change of its mode helps."""
+        return self.fix == _COPY
+
     def __str__(self) -> str:
         return f"{self.what}: {self.fix}"
 
@@ -66,7 +71,7 @@ def other_writers_below(folder: Path) -> Writers | None:
             continue  # a missing file or dangling link is not imported either
         if why is None:
             continue
-        if entry.is_symlink() or why.fix == _COPY:
+        if entry.is_symlink() or why.is_owner:
             return why
         if first is not None:
             return Writers(

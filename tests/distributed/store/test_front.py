@@ -17,7 +17,7 @@ from support.system.users import User, others_python
 from support.waiting import wait_until
 from torchdeck.agent.store_order import StoreStrangers
 from torchdeck.contract.network.peer_owner import owner_of_peer
-from torchdeck.distributed.store import private_listener
+from torchdeck.distributed.store import access, private_listener
 from torchdeck.distributed.store.access import (
     LOOPBACK,
     Front,
@@ -26,7 +26,8 @@ from torchdeck.distributed.store.access import (
     through,
     with_key,
 )
-from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener, listening_on
+from torchdeck.distributed.store.listening_socket import listening_on
+from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener
 from torchdeck.distributed.store.proof import StrangerError
 from torchdeck.distributed.store.relay import End, Relay
 
@@ -43,7 +44,7 @@ def _cannot(*_: object) -> bool:
 def private(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateListener]:
     """Behind it whatever is said is said back."""
     if request.param == "filtered":
-        monkeypatch.setattr(private_listener, "_sign", _cannot)
+        monkeypatch.setattr(private_listener, "sign", _cannot)
     listener = PrivateListener(0)
     serving = socket.socket(fileno=listener.descriptor())
 
@@ -105,6 +106,30 @@ def test_many_connections_at_once_pass_much(private: PrivateListener) -> None:
     for thread in threads:
         thread.join()
     assert found == [True] * 8
+
+
+def test_a_limit_of_threads_ends_no_front(
+    private: PrivateListener, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A connection for which no thread starts is closed and not counted for ever; the next one is served."""
+    begin, missing = threading.Thread.start, [True] * 3
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "store peer" and missing:
+            missing.pop()
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(access, "_MOST_UNPROVED", 2)
+    listener = listening_on(LOOPBACK, 0)
+    Front(listener, of_this_user, lambda: End(private.connect()), Relay(), Strangers())
+    for _ in range(3):
+        with socket.create_connection(listener.getsockname(), LIMIT) as ours:
+            assert ours.recv(1) == b""
+    with socket.create_connection(listener.getsockname(), LIMIT) as ours:
+        assert _said_back(ours, b"hello") == b"hello"
+    assert "no thread could be started for it" in capsys.readouterr().err
 
 
 @pytest.mark.root
@@ -227,7 +252,7 @@ def test_a_kernel_that_can_neither_is_reported(
     def refuse(_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(private_listener, "_sign", _cannot)
+    monkeypatch.setattr(private_listener, "sign", _cannot)
     monkeypatch.setattr(PrivateListener, "_filter", refuse)
     listener = PrivateListener(0)
     listener.connect().close()

@@ -13,7 +13,7 @@ import pytest
 from support.system.free_port import free_port
 from torchdeck.distributed import torchrun
 from torchdeck.distributed.store import static_rendezvous
-from torchdeck.distributed.store.private_listener import listening_on
+from torchdeck.distributed.store.listening_socket import listening_on
 
 pytestmark = pytest.mark.processes
 

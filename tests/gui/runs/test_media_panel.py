@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QBuffer, QPointF, Qt
+from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 import torchdeck
 from support.values.run_homes import add_live_run
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.media_format import MediaError
 from torchdeck.telemetry.run_log import LogFunction, log_of_this_process
 from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.runs.media.content_views import decoded
 from torchdeck_app.runs.media.media_panel import MediaView
 from torchdeck_app.theme.theme import Theme
 
@@ -140,3 +143,19 @@ def test_a_damaged_value_says_so(qtbot: QtBot, view: MediaView, layout: RunLayou
     view.slider.setValue(0)
     qtbot.waitUntil(lambda: view.content.text.toPlainText() == "<b>text</b>\ufffd[2J")
     assert view.said.text() == ""
+
+
+def test_only_a_png_is_decoded() -> None:
+    """Whatever it is called: decoders of other formats see nothing of a node's."""
+    image = QImage(3, 2, QImage.Format.Format_RGB32)
+    image.fill(0)
+    for kind in ("PNG", "BMP", "PPM"):
+        buffer = QBuffer()
+        buffer.open(QBuffer.OpenModeFlag.WriteOnly)
+        image.save(buffer, kind)  # type: ignore[call-overload]  # its types want bytes
+        content = bytes(buffer.data().data())
+        if kind == "PNG":
+            assert decoded(content) == image
+        else:
+            with pytest.raises(MediaError, match="cannot be decoded"):
+                decoded(content)

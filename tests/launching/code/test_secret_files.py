@@ -20,12 +20,16 @@ SECRET = [
         "credentials.tfrc.json",
     ),
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history", "fish_history", ".histfile"),
+    *(".zsh_history.bak", ".bash_history-01234.tmp", ".zsh_history~", ".bash_sessions", ".zsh_sessions"),
+    *("history.sqlite", "history.sqlite-journal", "history.sqlite3", "xonsh-history.json"),
+    *("xonsh-history.sqlite", "xonsh-0a1b2c3d-0000-4000-8000-000000000000.json"),
     *(".git", ".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".kaggle", ".terraform"),
 ]
 PLAIN = [
     *("env.py", "id_rsa.pub", "keys.py", "environment", "key", ".gitignore", "a.envy", ".environment"),
     *("tokenizer.json", "token", "tokens.txt", "credentials.py", "history.py", "secret_santa.py", "main.tf"),
     *(".env.example", ".env.template", "prod.tfvars.example", "gcloud", "huggingface", "password_model.py"),
+    *("history.txt", "history.db", "training_history.json", "loss_history", "history.csv", "xonsh.json"),
 ]
 
 
@@ -41,7 +45,10 @@ def test_names_of_other_files(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "name"),
-    [("huggingface", "token"), (".config", "gcloud"), (".config", "gh"), (".cargo", "credentials")],
+    [
+        *(("huggingface", "token"), (".config", "gcloud"), (".config", "gh"), (".cargo", "credentials")),
+        *(("nushell", "history.txt"), ("atuin", "history.db"), ("atuin", "history.db-wal")),
+    ],
 )
 def test_names_that_are_credentials_only_in_a_certain_folder(folder: str, name: str) -> None:
     assert is_secret_name(name, folder)

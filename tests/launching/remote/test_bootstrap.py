@@ -17,6 +17,7 @@ from support.waiting import wait_until
 from torchdeck.agent.link import loader
 from torchdeck.agent.link.loader import content_hash, folder_hash, write
 from torchdeck.contract.frames import FrameReader
+from torchdeck.contract.layout import Home
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS, Bootstrap, BootstrapError, packed
 
 pytestmark = pytest.mark.processes
@@ -221,7 +222,7 @@ def test_a_home_that_others_may_write_in_is_refused(node: Node) -> None:
         node.begin()
 
 
-@pytest.mark.parametrize("name", ["runs", "shipped", "code", "leases"])
+@pytest.mark.parametrize("name", [folder.name for folder in Home(Path()).private])
 def test_a_folder_in_the_home_that_others_may_write_in_is_refused(node: Node, name: str) -> None:
     (node.home / name).mkdir(parents=True)
     (node.home / name).chmod(0o707)
@@ -237,6 +238,54 @@ def test_a_home_that_others_may_replace_is_refused(node: Node) -> None:
         node.begin()
     node.home.parent.chmod(0o1777)
     node.begin()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("owner", "group", "mode", "why"),
+    [
+        (1234, -1, 0o1755, "others can replace .*/lab belongs to user 1234; name another home"),
+        (
+            -1,
+            1234,
+            0o2775,
+            "others can replace .*group 1234 may write in .*/lab: `chmod g-w .* or name another",
+        ),
+        (-1, 1234, 0o1775, ""),
+        (-1, -1, 0o775, ""),
+    ],
+    ids=["owner", "group", "sticky", "private group"],
+)
+def test_a_home_below_a_folder_of_others_is_refused(
+    node: Node, tmp_path: Path, owner: int, group: int, mode: int, why: str
+) -> None:
+    """By the same rules as here, through a link too, and before the home exists."""
+    lab = tmp_path / "lab"
+    lab.mkdir()
+    os.chown(lab, owner, group)
+    lab.chmod(mode)
+    (tmp_path / "link").symlink_to(lab / "home")
+    for home in (lab / "home", tmp_path / "link"):
+        if not why:
+            node.begin(home=str(home))
+            continue
+        with pytest.raises(BootstrapError, match=why):
+            node.begin(home=str(home))
+        (lab / "home").mkdir(exist_ok=True, mode=0o700)
+
+
+@pytest.mark.root
+def test_a_link_of_another_user_is_refused(node: Node, tmp_path: Path) -> None:
+    """Even in a sticky folder, and to a home of one's own: its owner can replace it."""
+    node.home.mkdir(mode=0o700)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "link").symlink_to(node.home)
+    node.begin(home=str(shared / "link"))
+    os.chown(shared / "link", 1234, -1, follow_symlinks=False)
+    with pytest.raises(BootstrapError, match=r"others can replace .*/link: all users may write in .*/shared"):
+        node.begin(home=str(shared / "link"))
 
 
 def test_a_home_that_cannot_be_made_is_said(node: Node, tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from torchdeck.cli.main import main
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
-from torchdeck.nodes.ssh.config_commands import CommandGate
+from torchdeck.nodes.ssh.config_commands import REFUSED, CommandGate
 from torchdeck.nodes.ssh.config_file import SshConfig, hosts_of
 from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.nodes.ssh.target import SshTarget, target_for
@@ -81,6 +82,67 @@ def test_a_file_that_is_sent_runs_nothing_before_it_is_trusted(
     TrustList(home).add(file)
     with pytest.raises(TargetError, match=f"{inner} is not trusted yet"):
         hosts_of(file, home)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'Match ex""ec {}',
+        r"Match e\xec {}",
+        'Match "exec" {}',
+        "Match !ex''ec {}",
+        'Match host one ex""ec {}',
+        "match = exec {}",
+        "Match = = exec {}",
+        'MATCH=EX""EC {}',
+        'Match="exec"="{}"',
+        "Match exec {} '",
+    ],
+)
+def test_a_command_is_found_however_it_is_written(
+    line: str, person: Path, home: Path, mark: Path, tmp_path: Path
+) -> None:
+    """As paramiko splits a line: without quotes and backslashes."""
+    text = line.format(f'"touch {mark}"') + "\n  User matched\nHost one\n  HostName 10.0.0.1\n"
+    for file, included in ((tmp_path / "sent", False), (tmp_path / "outer", True)):
+        write(file, f"Include {tmp_path}/sen?\n" if included else text)
+        with pytest.raises(TargetError, match="is not trusted yet"):
+            hosts_of(file, home)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"Match" exec "touch {}"',
+        'Match==exec "touch {}"',
+        '"ProxyCommand" touch {}',
+        "PROXYCOMMAND = touch {}",
+        'ProxyCommand "none";touch {}',
+        "ProxyJump none\nProxyCommand touch {}",
+        "KnownHostsCommand touch {}",
+        "PermitLocalCommand yes\nLocalCommand touch {}",
+        "PKCS11Provider {}",
+        "SecurityKeyProvider {}",
+        "IdentityFile $(touch {})",
+        "IdentityAgent `touch {}`",
+        "Include $(touch {})",
+        "Include ~$(touch {})/*",
+        "HostName $(touch {})",
+        "Match host one execute\n  User `touch {}`",
+    ],
+)
+def test_a_lookup_runs_no_other_setting(
+    line: str, person: Path, home: Path, mark: Path, tmp_path: Path
+) -> None:
+    """Keywords in quotes are none; what ssh runs only after a login, or reads as a library, is left alone."""
+    file = write(tmp_path / "sent", f"Host one\n{line.format(mark)}\n")
+    config = SshConfig((file,), CommandGate(TrustList(home)))
+    found = {}
+    with suppress(TargetError):
+        found = config.lookup("one")
+    assert str(found.get("proxycommand", REFUSED)).startswith(REFUSED)
     assert not mark.exists()
 
 

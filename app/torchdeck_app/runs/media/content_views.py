@@ -37,7 +37,8 @@ def decoded(content: Content) -> Shown:
     """
     if not isinstance(content, bytes):
         return content
-    image = QImage.fromData(content)
+    # decoders of other formats see nothing of what a node sends
+    image = QImage.fromData(content, "PNG")  # type: ignore[arg-type]  # its types want bytes
     if image.isNull():
         raise MediaError("The image cannot be decoded: it is damaged")
     return image

@@ -8,9 +8,11 @@ no part of it.
 from __future__ import annotations
 
 import contextlib
+import grp
 import hashlib
 import json
 import os
+import pwd
 import shutil
 import stat
 import sys
@@ -25,6 +27,8 @@ HASH_LENGTH = 16
 TRIES = 3
 ARCHIVE_LIMIT = 64 * 1024 * 1024
 """Bytes of the shipped part, packed or not; it has some two million."""
+PRIVATE = ("runs", "shipped", "code", "leases", "profiles", "environments")
+"""Folders of the home in which no other user may write: `contract.layout.Home.private`."""
 
 
 class LoaderError(Exception):
@@ -169,22 +173,72 @@ def _home(text: str) -> Path:
         data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
         text = os.environ.get("TORCHDECK_HOME") or f"{data}/torchdeck"
     home = Path(os.path.abspath(os.path.expanduser(text)))  # noqa: PTH100, PTH111 - links in it stay as they are named
-    for folder in (home, *(home / name for name in ("shipped", "runs", "code", "leases"))):
+    for folder in (home, *(home / name for name in PRIVATE)):
         with contextlib.suppress(FileNotFoundError):
             found = folder.stat()
             if found.st_uid != os.geteuid():
                 raise LoaderError(f"{folder} belongs to user {found.st_uid}: name another home for this node")
             if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise LoaderError(f"others may write in {folder}: `chmod go-w {folder}` first")
-    for folder in home.parents:
-        with contextlib.suppress(FileNotFoundError):
-            mode = folder.stat().st_mode
-            if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-                raise LoaderError(
-                    f"all users may write in {folder} and replace what is in it: "
-                    f"`chmod o-w {folder}` first, or name another home for this node"
-                )
+    for place in dict.fromkeys((home, home.resolve())):
+        _check_above(place)
     return home
+
+
+def _check_above(home: Path) -> None:
+    """Raise LoaderError if another user could replace `home`, by the rules of `trust.writers`."""
+    own, owners = (0, os.geteuid()), _owners_above()
+    below = os.geteuid()
+    with contextlib.suppress(FileNotFoundError):
+        below = home.lstat().st_uid  # of the link, if it is one
+    for folder in home.parents:
+        try:
+            found = folder.stat()
+        except FileNotFoundError:
+            continue  # it will be made, by this user
+        # with the sticky bit, as on /tmp, only the owners of an entry and of the folder can change the entry
+        is_sticky = bool(found.st_mode & stat.S_ISVTX) and below in own and found.st_uid in owners
+        why = _others_at(folder, found, owners)
+        if why and not is_sticky:
+            raise LoaderError(f"others can replace {home}: {why} name another home for this node")
+        below = found.st_uid
+
+
+def _others_at(folder: Path, found: os.stat_result, owners: tuple[int, ...]) -> str:
+    """Return why others could rename what is in `folder`, up to what to do; empty if they cannot."""
+    if found.st_uid not in owners:
+        return f"{folder} belongs to user {found.st_uid};"
+    if found.st_mode & stat.S_IWOTH:
+        return f"all users may write in {folder}: `chmod o-w {folder}` first, or"
+    if found.st_mode & stat.S_IWGRP and not _is_private_group(folder, found):
+        return f"group {found.st_gid} may write in {folder}: `chmod g-w {folder}` first, or"
+    return ""
+
+
+def _owners_above() -> tuple[int, ...]:
+    """Return this user and root; without root in the user namespace also the id that stands for it."""
+    own = (0, os.geteuid())
+    try:
+        overflow = int(Path("/proc/sys/kernel/overflowuid").read_text())
+        inside = [int(line.split()[0]) for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    except (OSError, ValueError, IndexError):
+        return own
+    return own if 0 in inside else (*own, overflow)
+
+
+def _is_private_group(folder: Path, found: os.stat_result) -> bool:
+    """Return whether only this user or the folder's owner is in the group, as in one named after a user."""
+    try:
+        group = grp.getgrgid(found.st_gid)
+        own = {pwd.getpwuid(user).pw_name for user in (found.st_uid, os.geteuid())}
+    except KeyError:
+        return False
+    if group.gr_name not in own or not set(group.gr_mem) <= own:
+        return False
+    try:  # with an ACL the group bits are the mask of all its entries
+        return "system.posix_acl_access" not in os.listxattr(folder)
+    except OSError:
+        return True  # file system without ACLs
 
 
 def _content(package: Path) -> list[tuple[str, bytes]]:

@@ -26,6 +26,7 @@ from torchdeck.agent.probe.trial import Trial, free_port
 from torchdeck.agent.supervisor_process import set_process_title
 from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.contract.layout import HOME_VARIABLE, RUN_ID, Home
+from torchdeck.contract.network.private_socket import why_open
 from torchdeck.contract.node_requests import ProbeRequest
 
 Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -114,6 +115,7 @@ def facts(question: Mapping[str, Any]) -> dict[str, Any]:
         "kills_after_logout": system.kills_after_logout(),
         "limits": system.process_limits(),
         "infiniband": system.infiniband_devices(),
+        "store_open": why_open(),
         "variables": system.communication_variables(os.environ),
     }
 

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore, PrefixStore, Store, TCPStore
 
 from torchdeck.distributed.recipe_loading import RecipeError
-from torchdeck.distributed.store.private_listener import listening_on
+from torchdeck.distributed.store.listening_socket import listening_on
 from torchdeck.environment import STORE_VARIABLE, DistributedConfig
 
 _PREFIX = "torchdeck/arrival"

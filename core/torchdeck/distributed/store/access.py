@@ -23,7 +23,7 @@ _MOST_UNPROVED = 512
 _MOST_FROM_ONE = 128
 """Maximum of these from one address: as many as a node has ranks."""
 _PAUSE = 0.1
-"""Seconds before an unreachable node is retried."""
+"""Seconds before an unreachable node is retried, or a connection accepted after a limit was reached."""
 _CONNECT_LIMIT = 5.0
 
 Admit = Callable[[socket.socket], End]
@@ -60,7 +60,15 @@ class Front:
                 connection.close()
                 self._strangers.refused(host, "too many connections have not proved who they are")
                 continue
-            threading.Thread(target=self._establish, args=(connection, host), daemon=True).start()
+            try:
+                threading.Thread(
+                    target=self._establish, args=(connection, host), name="store peer", daemon=True
+                ).start()
+            except RuntimeError as error:  # a limit of threads (`ulimit -u`, pids.max), which may pass
+                connection.close()
+                self._judged(host)
+                self._strangers.refused(host, f"no thread could be started for it ({error})")
+                time.sleep(_PAUSE)
 
     def _establish(self, connection: socket.socket, host: str) -> None:
         try:
@@ -74,14 +82,18 @@ class Front:
             self._strangers.refused(host, f"it did not prove who it is ({error.strerror or error})")
             return
         finally:
-            with self._lock:
-                self._unproved[host] -= 1
-                if not self._unproved[host]:
-                    del self._unproved[host]
+            self._judged(host)
         try:
             self._relay.add(end, self._connect())
         except (OSError, StrangerError):
             connection.close()  # the process that connected reports it
+
+    def _judged(self, host: str) -> None:
+        """Count one unauthenticated connection less."""
+        with self._lock:
+            self._unproved[host] -= 1
+            if not self._unproved[host]:
+                del self._unproved[host]
 
 
 def of_this_user(connection: socket.socket) -> End:

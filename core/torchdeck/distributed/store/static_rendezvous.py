@@ -30,7 +30,8 @@ from torchdeck.distributed.store.access import (
     through,
     with_key,
 )
-from torchdeck.distributed.store.private_listener import PrivateListener, listening_on
+from torchdeck.distributed.store.listening_socket import listening_on
+from torchdeck.distributed.store.private_listener import PrivateListener
 from torchdeck.distributed.store.proof import StrangerError
 from torchdeck.distributed.store.relay import End, Relay
 from torchdeck.environment import STORE_VARIABLE

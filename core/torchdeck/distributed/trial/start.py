@@ -19,7 +19,7 @@ def say(stage: str, **more: object) -> None:
 
 def on_one_address(store: Callable[..., Any]) -> Callable[..., Any]:
     """Return torch's TCPStore, bound to its given address; torch's own listens on every address."""
-    listening_on = importlib.import_module("private_listener").listening_on  # next to this file at run time
+    listening_on = importlib.import_module("listening_socket").listening_on  # next to this file at run time
 
     def opened(host: str, port: int, nodes: int, is_master: bool, *more: Any, **options: Any) -> Any:  # noqa: FBT001 - as torch calls it
         if is_master:

@@ -217,24 +217,22 @@ _PASSWORDS = (
     *("secrets.toml", "secrets.yaml", "secrets.yml", "secrets.json", "secrets.ini", ".secrets"),
 )
 _HISTORIES = (
-    ".*_history",
-    ".histfile",
-    "fish_history",
-    ".zhistory",
-    ".rediscli_history",
-    "ConsoleHost_history.txt",
+    *(".*_history", ".*_history.*", ".*_history-*", ".*_history~", ".histfile", "fish_history", ".zhistory"),
+    *("history.sqlite*", "xonsh-*.json", "xonsh-history.*", ".rediscli_history", "ConsoleHost_history.txt"),
 )
+"""Files of shells and interpreters, with their copies; IPython has a `history.sqlite` in each profile."""
 _FOLDERS = frozenset(
     (
         *(NEVER, ".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".oci", ".kaggle"),
-        *(".terraform", ".terraform.d", ".password-store"),
+        *(".terraform", ".terraform.d", ".password-store", ".bash_sessions", ".zsh_sessions"),
     )
 )
 _BELOW = frozenset(
     (
         *((".config", "gcloud"), (".config", "gh"), (".config", "kaggle"), (".config", "rclone")),
         *(("huggingface", "token"), (".huggingface", "token"), ("huggingface", "stored_tokens")),
-        *((".cargo", "credentials"), (".ipython", "history.sqlite")),
+        *((".cargo", "credentials"), ("nushell", "history.txt")),
+        *(("atuin", "history.db"), ("atuin", "history.db-wal")),
     )
 )
 """Folder and name of files that are secret only in that folder."""

@@ -17,8 +17,10 @@ from torchdeck.agent.probe.system import (
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts
+from torchdeck.contract.network.private_socket import why_open
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
+from torchdeck.launching.facts.probed_nodes import NodeReport
 from torchdeck.launching.preflight.devices_in_use import check_devices, check_here, check_precision
 from torchdeck.launching.preflight.disk_space import (
     check_checkpoint_folder,
@@ -75,7 +77,7 @@ def preflight(
     described = check_reach(names, found.inventory)
     if described.status == "failed":
         return [described]  # an unreachable node cannot be checked
-    ports = () if plan is None else check_ports(plan)
+    ports = () if plan is None else check_ports(plan, _why_open(plan, found.remote))
     if not found.remote.names:
         return [described, *_here(config, plan, found, home, names[0]), *ports]
     from torchdeck.launching.preflight.remote.nodes import check_nodes
@@ -87,6 +89,15 @@ def preflight(
     if LOCALHOST in names:
         return [*looked.checks, *_here(config, plan, found, home, LOCALHOST, looked.disks), *ports]
     return [*looked.checks, *_sources(config, found, LOCALHOST), check_home(home, LOCALHOST), *ports]
+
+
+def _why_open(plan: LaunchPlan, remote: NodeReport) -> str:
+    """Return why the first node cannot close the store to other users; empty if it can, or is unknown."""
+    first = plan.nodes[0].name
+    if first == LOCALHOST or first not in remote.names:
+        return why_open()
+    facts = remote.probed[first].facts if first in remote.probed else None
+    return "" if facts is None else facts.store_open or ""
 
 
 def _here(

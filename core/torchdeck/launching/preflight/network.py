@@ -106,16 +106,32 @@ _NCCL_RAS = 28_028
 """NCCL's default (NCCL_RAS_ADDR)."""
 
 
-def check_ports(plan: LaunchPlan) -> Iterator[Check]:
-    """List each node's listening ports; nothing is probed, as nothing listens yet."""
+_OPEN_STORE = (
+    "use a machine without other users, or one whose kernel has CONFIG_TCP_MD5SIG and shows /proc/net/tcp"
+)
+
+
+def check_ports(plan: LaunchPlan, why_open: str = "") -> Iterator[Check]:
+    """List each node's listening ports; none is probed, as nothing listens yet.
+
+    Args:
+        plan: plan of the run.
+        why_open: why the first node's kernel cannot close the store to other users; empty if it can.
+    """
+    if plan.rendezvous != "static" or (len(plan.nodes) > 1 and plan.kind != "recipe"):
+        why_open = ""  # the store is open, which its description says
     for node in plan.all_nodes:
         if node in plan.spares:
             parts = [f"once it replaces another node: {'; '.join(_of_ranks(plan, node))}"]
         else:
-            parts = list(_of_node(plan, node))
+            parts = list(_of_node(plan, node, why_open))
         closed = "no port is open to other machines. " if _is_closed(plan) else ""
         what = "; ".join(parts)
-        yield ok("ports", node.name, f"{closed}{what[0].upper()}{what[1:]}")
+        what = f"{closed}{what[0].upper()}{what[1:]}"
+        if why_open and node is plan.nodes[0]:
+            yield warning("ports", node.name, what, _OPEN_STORE)
+        else:
+            yield ok("ports", node.name, what)
 
 
 def _is_closed(plan: LaunchPlan) -> bool:
@@ -124,21 +140,25 @@ def _is_closed(plan: LaunchPlan) -> bool:
     return alone and plan.nodes[0].env.get(_INTERFACE) == _LOOPBACK_INTERFACE
 
 
-def _of_node(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
+def _of_node(plan: LaunchPlan, node: NodePlan, why_open: str) -> Iterator[str]:
     if node is plan.nodes[0]:
         if len(plan.all_nodes) > 1:  # spares are followers, too
             yield f"leading agent: a random port of {node.address}, for agents that prove the run's token"
-        yield _store(plan, node)
+        yield _store(plan, node, why_open)
     yield from _of_ranks(plan, node)
 
 
-def _store(plan: LaunchPlan, node: NodePlan) -> str:
+def _store(plan: LaunchPlan, node: NodePlan, why_open: str) -> str:
     if plan.rendezvous != "static":
         return f"store of c10d: {_port(plan)} of every address, open to everyone who reaches the machine"
     if len(plan.nodes) == 1:
-        return f"store: {_port(plan)} of {LOOPBACK}, for processes of your user only"
+        users = (
+            f"open to all users of the machine: {why_open}" if why_open else "for processes of your user only"
+        )
+        return f"store: {_port(plan)} of {LOOPBACK}, {users}"
     if plan.kind == "recipe":
-        return f"store: {_port(plan)} of {node.address}, for nodes that prove a key of the run"
+        users = f", and open to all users of {node.name}: {why_open}" if why_open else ""
+        return f"store: {_port(plan)} of {node.address}, for nodes that prove a key of the run{users}"
     reachable = "open to everyone who reaches that address: a script's ranks are not authenticated"
     return f"store: {_port(plan)} of {node.address}, {reachable}"
 

@@ -196,6 +196,8 @@ class NodeFacts(NodeData):
     limits: Limits | None = None
     infiniband: tuple[Text, ...] | None = Field(default=None, max_length=256)
     """InfiniBand and RoCE devices; None: not reported."""
+    store_open: Text | None = None
+    """Why its kernel cannot close a run's store to other users; empty if it can, None: not reported."""
     variables: dict[Text, Text] = Field(default={}, max_length=256)
     """Variables of NCCL, gloo and torch in the environment of a session."""
 

@@ -6,6 +6,7 @@ the file. Commands in any other file run only once it is trusted, by its content
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class CommandGate:
         """
         refusal: str | None = None
         for key, value in settings:
-            runs = "exec" in value.casefold() if key == "match" else key == "proxycommand"
+            runs = _matches_by_command(value) if key == "match" else key == "proxycommand"
             if runs and refusal is None:
                 refusal = self._refusal(file, own=own)
             if not runs or not refusal or value.casefold() == "none":
@@ -68,6 +69,18 @@ class CommandGate:
             return ""
         again = f" ({standing.changed})" if standing is not None and standing.changed else ""
         return f"{file} is not trusted yet{again}: read it, then `torchdeck trust add {file}`"
+
+
+def _matches_by_command(value: str) -> bool:
+    """Return whether the value of a Match may have a criterion `exec`, in whatever quotes and case.
+
+    The words are those that paramiko finds. Any of them counts, as parameters are hard to tell from criteria.
+    """
+    try:
+        words = shlex.split(value)
+    except ValueError:
+        return True
+    return any(word.lstrip("!").partition("=")[0].casefold() == "exec" for word in words)
 
 
 def check_names(name: str, host: str, user: str, port: object = 22) -> None:

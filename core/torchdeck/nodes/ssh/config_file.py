@@ -66,7 +66,7 @@ class SshConfig:
         from paramiko.ssh_exception import SSHException
 
         check_names(host, host, given.get("User") or getpass.getuser())
-        first = "Host *\n" + "".join(f"{key} {value}\n" for key, value in given.items())
+        first = "Host *\n" + "".join(map(_line, given.items()))
         try:
             return dict(parsed_config(first + self._text(host)).lookup(host))
         except (SSHException, ImportError, KeyError, ValueError) as error:
@@ -99,7 +99,7 @@ class SshConfig:
         for key, value in lines:
             if key == MATCH_EXEC:
                 raise TargetError(host, value)
-        return "".join(f"{key} {value}\n" for key, value in lines)
+        return "".join(map(_line, lines))
 
     def _settings(self, host: str | None) -> list[tuple[str, str]]:
         own = _users_own()
@@ -171,6 +171,12 @@ def _lines(file: Path) -> Iterator[tuple[str, str]]:
             yield key, value if key in _COMMANDS else _without_comment(value)
 
 
+def _line(setting: tuple[str, str]) -> str:
+    """Return the line of a setting. Its `=` keeps one that begins the value: paramiko skips the first."""
+    key, value = setting
+    return f"{key}={value}\n"
+
+
 def _without_comment(value: str) -> str:
     at = 0
     while token := _TOKEN.match(value, at):
@@ -199,8 +205,7 @@ def _included(file: Path, value: str) -> Iterator[Path]:
 
 
 def _is_about(block: tuple[str, str], host: str) -> bool:
-    key, value = block
-    return "identitiesonly" in parsed_config(f"{key} {value}\nIdentitiesOnly yes\n").lookup(host)
+    return "identitiesonly" in parsed_config(f"{_line(block)}IdentitiesOnly yes\n").lookup(host)
 
 
 def config_words(value: str) -> list[str]:
@@ -233,8 +238,7 @@ def parsed_config(text: str) -> Any:
             filled: str = super()._tokenize(config, target_hostname, key, value)  # type: ignore[misc]  # not in its stubs
             return filled
 
-    if "exec" in text.casefold():
-        run_match_exec()
+    run_match_exec()
     return ParsedConfig.from_text(text)
 
 

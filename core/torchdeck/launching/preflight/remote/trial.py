@@ -193,7 +193,7 @@ def scripts() -> dict[str, str]:
     """
     folder = Path(pairs_script.__file__).parents[1]
     trial = ("start.py", "rank.py", "pair_rank.py", "pairs.py")
-    paths = (folder / name for name in (*(f"trial/{each}" for each in trial), "store/private_listener.py"))
+    paths = (folder / name for name in (*(f"trial/{each}" for each in trial), "store/listening_socket.py"))
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
