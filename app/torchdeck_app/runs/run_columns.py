@@ -25,6 +25,8 @@ class Row:
 
     entry: RunEntry
     note: Note
+    differs: str = ""
+    """What it sets that not all runs of its program do: `lr 0.001, steps 60`."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _why(row: Row, now: float) -> str:
 
 
 def _name(row: Row, _now: float) -> str:
-    return row.entry.name
+    return f"{row.entry.name} · {row.differs}" if row.differs else row.entry.name
 
 
 def _name_exact(row: Row, _now: float) -> str:
@@ -87,6 +89,7 @@ def _name_exact(row: Row, _now: float) -> str:
     view = row.entry.view
     if view is not None and view.target:
         lines.append(f"{view.kind} {view.target}".strip())
+    lines += row.differs.split(", ") if row.differs else []
     if row.note.text:
         lines.append(row.note.text)
     return "\n".join(lines)

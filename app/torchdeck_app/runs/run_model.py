@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from PySide6.QtCore import (
@@ -16,6 +17,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor
 
 from torchdeck.runs.folders.notes import Note
+from torchdeck.runs.folders.settings import Settings, differing
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.run_columns import COLUMNS, KEYS, STATE, Row, look_of
@@ -37,6 +39,7 @@ class RunModel(QAbstractTableModel):
         self._theme = theme
         self._rows: list[Row] = []
         self._notes: Mapping[str, Note] = {}
+        self._differs = DifferingSettings()
         self._now = 0.0
         self._short = False
         theme.changed.connect(self._tell_all)
@@ -52,6 +55,7 @@ class RunModel(QAbstractTableModel):
     def set_entries(self, entries: tuple[RunEntry, ...], now: float) -> None:
         """Show these runs; `now` in unix seconds."""
         self._now = now
+        self._differs.take(entries)
         wanted = {entry.id for entry in entries}
         for at in range(len(self._rows) - 1, -1, -1):
             if self._rows[at].entry.id not in wanted:
@@ -135,7 +139,7 @@ class RunModel(QAbstractTableModel):
         """
         for at, entry in enumerate(entries):
             if at < len(self._rows) and self._rows[at].entry.id == entry.id:
-                if self._rows[at].entry is not entry:
+                if self._rows[at].entry is not entry or self._rows[at].differs != self._differs.of(entry):
                     self._rows[at] = self._row(entry)
                     self._tell(at)
             else:
@@ -144,7 +148,7 @@ class RunModel(QAbstractTableModel):
                 self.endInsertRows()
 
     def _row(self, entry: RunEntry) -> Row:
-        return Row(entry, self._notes.get(entry.id, NO_NOTE))
+        return Row(entry, self._notes.get(entry.id, NO_NOTE), self._differs.of(entry))
 
     def _tell(self, at: int) -> None:
         self.dataChanged.emit(self.index(at, 0), self.index(at, len(KEYS) - 1))
@@ -152,6 +156,31 @@ class RunModel(QAbstractTableModel):
     def _tell_all(self) -> None:
         if self._rows:
             self.dataChanged.emit(self.index(0, 0), self.index(len(self._rows) - 1, len(KEYS) - 1))
+
+
+class DifferingSettings:
+    """In what the runs of one program differ; compared again only when a run comes or goes."""
+
+    def __init__(self) -> None:
+        self._compared: list[tuple[str, int]] = []
+        self._texts: dict[str, str] = {}
+
+    def take(self, entries: Sequence[RunEntry]) -> None:
+        """Compare these runs."""
+        compared = [(entry.id, len(entry.settings)) for entry in entries]
+        if compared == self._compared:
+            return
+        self._compared, self._texts = compared, {}
+        programs: dict[tuple[str, str], dict[str, Settings]] = defaultdict(dict)
+        for entry in entries:
+            if entry.view is not None:
+                programs[entry.view.kind, entry.view.target][entry.id] = entry.settings
+        for runs in programs.values():
+            self._texts |= differing(runs)
+
+    def of(self, entry: RunEntry) -> str:
+        """Return the text for one of the runs."""
+        return self._texts.get(entry.id, "")
 
 
 class ArrangedRuns(QSortFilterProxyModel):

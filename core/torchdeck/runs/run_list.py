@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.deletion import living_alone
 from torchdeck.runs.folders.run_directory import open_run_directory
+from torchdeck.runs.folders.settings import Settings, run_settings
 from torchdeck.runs.follower import JournalFingerprints, RunPoller
 from torchdeck.runs.links import read_links
 from torchdeck.runs.registry import RunRegistry, why_unreadable
@@ -40,6 +41,8 @@ class RunEntry:
     """Why it cannot be read; else empty."""
     living_alone: tuple[str, ...] = ()
     """Other nodes on which ranks of it may continue though it is over."""
+    settings: Settings = field(default_factory=dict)
+    """What its run file and overrides set."""
 
     @property
     def state(self) -> RunState | None:
@@ -128,6 +131,7 @@ class _Followed:
         """Before they were read, where it was over and nothing of it lived."""
         self._curve_due = 0.0
         self._retry = 0.0
+        self._settings: Settings | None = None
 
     def look(self, now: float) -> None:
         """Read what is new; `now` is monotonic."""
@@ -156,7 +160,9 @@ class _Followed:
         curve = self._curve(self._follower, now, last=quiet)
         # hardly any run needs this extra file
         alone = living_alone(view, read_links(layout)) if view.nodes_alone else ()
-        self._take(RunEntry(self.entry.id, layout, view, found.progress, curve, living_alone=alone))
+        if self._settings is None:
+            self._settings = run_settings(layout, view.overrides)
+        self._take(RunEntry(self.entry.id, layout, view, found.progress, curve, "", alone, self._settings))
         self._settled = None
         if quiet:
             # a resume begins in the controller's journal; an agent may come back and write first only if the

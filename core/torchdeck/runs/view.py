@@ -55,6 +55,8 @@ class RunView:
     target: str
     source: str
     """Run file it was started from, with its original path; empty for a command line without one."""
+    overrides: tuple[str, ...]
+    """`key=value` words of its start."""
     code_folder: str
     """Folder of the user's code, of which it executes a copy; empty if it executes the files in place."""
     strategy: str
@@ -213,6 +215,7 @@ def view(
         kind=typed.text(created, "kind"),
         target=typed.text(created, "target"),
         source=typed.text(created, "source"),
+        overrides=typed.texts(created, "overrides"),
         code_folder=typed.text(created, "code_folder"),
         strategy=typed.text(created, "strategy"),
         world_size=typed.whole(created, "world_size"),

@@ -58,6 +58,25 @@ def test_selection_stays_while_runs_come_change_and_go(table: RunTable) -> None:
     assert [item.is_live for item in table.selected()] == [True]
 
 
+def test_what_runs_of_one_program_differ_in_is_told_with_their_names(table: RunTable) -> None:
+    """Also of those that are there already when another one comes."""
+
+    def shown() -> list[str]:
+        return [
+            table.arranged.index(row, KEYS.index("name")).data() for row in range(table.arranged.rowCount())
+        ]
+
+    one, two = (
+        entry(n, settings={"training.lr": lr, "training.steps": "5"}) for n, lr in ((1, "0.1"), (2, "0.2"))
+    )
+    table.set_seen(RunsSeen((one,)))
+    assert shown() == ["gpt"]
+    table.set_seen(RunsSeen((two, one)))
+    assert sorted(shown()) == ["gpt · lr 0.1", "gpt · lr 0.2"]
+    table.set_seen(RunsSeen((two,)))
+    assert shown() == ["gpt"]
+
+
 def test_a_click_on_a_heading_sorts_and_what_has_no_number_comes_last(qtbot: QtBot, table: RunTable) -> None:
     table.resize(900, 400)
     qtbot.waitUntil(lambda: not table.list.isColumnHidden(KEYS.index("loss")))
