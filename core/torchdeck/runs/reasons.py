@@ -261,6 +261,11 @@ def of_outcome(attempt: AttemptView) -> str:
     return f"attempt {attempt.number} {attempt.outcome}; the agent ended before it could write the run's end"
 
 
+def ended_unheard(attempt: AttemptView, why: str) -> str:
+    """Describe a run whose ranks have all ended, and whose leader was given up before it reported the end."""
+    return f"attempt {attempt.number} {attempt.outcome} on all ranks; since then {why}"
+
+
 def lost(*, same_boot: bool) -> str:
     """Describe a run without live processes and without a record of its end."""
     if same_boot:

@@ -14,7 +14,7 @@ from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.runs import reasons
 from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_ahead, node_troubles
-from torchdeck.runs.outcome import START_GRACE, end_time, is_resumable, judged_by_ranks, state_of
+from torchdeck.runs.outcome import START_GRACE, end_time, is_resumable, judged, state_of
 from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage
@@ -259,15 +259,14 @@ def _attempts(
     history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]], liveness: Liveness
 ) -> tuple[tuple[AttemptView, ...], AttemptView | None]:
     """Return all attempts, and the current one."""
-    created = history.created.fields if history.created else {}
     ahead = clock_ahead(history, liveness)
     attempts = tuple(
         _whole_attempt(history.attempts[number], history, heartbeats, ahead)
         for number in sorted(history.attempts)
     )
     current = next((attempt for attempt in attempts if attempt.number == history.attempt), None)
-    if current is not None and history.end is None and not (liveness.controller or liveness.nodes_alive):
-        current = judged_by_ranks(current, typed.whole(created, "world_size"), history.stopping)
+    if current is not None:
+        current = judged(history, current, liveness)
         attempts = tuple(current if each.number == current.number else each for each in attempts)
     return attempts, current
 

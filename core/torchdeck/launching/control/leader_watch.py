@@ -10,6 +10,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.contract.plan.policy import Policy
 from torchdeck.launching.requests import STOP_NOW, read_requests
+from torchdeck.runs.outcome import unheard_end
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.run_state import RunState
 
@@ -162,7 +163,10 @@ class LeaderWatch:
         self._rule = LostLeader(self._lead, policy.node_grace, now, policy.lost_after)
 
     def look(self, history: RunHistory, now: float) -> dict[str, Any] | None:
-        """Return the fields to journal as `lost`; None while the run continues."""
+        """Return the fields to journal as `lost`; None while the run continues.
+
+        Their state is LOST, or that of the attempt if all of its ranks are known to have ended.
+        """
         followers = {node: self._follower(node, history) for node in self._others}
         reached = self._nodes.is_connected(self._lead)
         heard = self._nodes.heard(self._lead)
@@ -172,11 +176,12 @@ class LeaderWatch:
         )
         if not why:
             return None
+        state, why = unheard_end(history, why) or (RunState.LOST, why)
         checkpoint = "" if history.checkpoints.newest is None else history.checkpoints.newest.path
         return {
-            "state": RunState.LOST.value,
+            "state": state.value,
             "why": why,
-            "resumable": bool(checkpoint),
+            "resumable": bool(checkpoint) and state is not RunState.SUCCEEDED,
             "checkpoint": checkpoint,
             "attempt": history.attempt,
             "life": history.life,
