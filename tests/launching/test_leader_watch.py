@@ -158,6 +158,15 @@ def test_only_a_stop_now_ends_what_nobody_hears_of(watched: Watched, kind: str, 
     assert watched.given_up(9 * GRACE) == given_up
 
 
+def test_an_agent_that_cannot_be_replaced_ends_the_run(watched: Watched) -> None:
+    """Its node is reached, so that silence alone proves nothing."""
+    watched.nodes.unreached.clear()
+    assert not watched.given_up(9 * GRACE)
+    found = watched.watch.look(watched.history, 9 * GRACE, "the agent on a is silent")
+    assert found is not None
+    assert (found["state"], found["why"], found["nodes"]) == ("LOST", "the agent on a is silent", ["a"])
+
+
 def test_a_spare_that_lost_all_others_is_no_proof_of_their_end(tmp_path: Path) -> None:
     """This machine and the spare may be the ones that are cut off: leader and member train on."""
     layout, nodes, history = RunLayout(tmp_path), Nodes(), RunHistory()

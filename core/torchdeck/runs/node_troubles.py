@@ -14,6 +14,8 @@ from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.ranks_seen import beat_time
 from torchdeck.runs.run_state import Liveness, NodeLiveness
 
+LATE = "late"
+"""State of an agent without a recent heartbeat."""
 HEARTBEAT_LATE = 15.0
 """Age in seconds at which a heartbeat is reported as late."""
 CLOCK_MATTERS = 1.0
@@ -148,7 +150,7 @@ def _of_node(
         # before a resume there was no agent to be heard, and its file is still the old one
         heard = max(beat, since)
         if now - heard > HEARTBEAT_LATE:
-            yield NodeTrouble(node, TroubleKind.AGENT, "late", heard, reasons.agent_late(node, now - heard))
+            yield NodeTrouble(node, TroubleKind.AGENT, LATE, heard, reasons.agent_late(node, now - heard))
 
 
 def _is_beginning(link: LinkState, now: float, *, followed: bool) -> bool:

@@ -133,6 +133,14 @@ def agent_late(node: str, seconds: float) -> str:
     return f"no sign of the agent on {node} for {seconds:.0f} s"
 
 
+def unanswered(node: str, since: float | None) -> str:
+    """Describe an agent that a stop waits for; `since` in unix seconds."""
+    return (
+        f"the agent on {node} has given no sign of life since {moment(since)} (`torchdeck runs stop --now` "
+        "replaces it after launch.node_grace)"
+    )
+
+
 def leaderless(node: str, unattended: str) -> str:
     """Describe what the ranks of a leaderless node do."""
     do = "continue without it" if unattended == "continue" else "are ended"
