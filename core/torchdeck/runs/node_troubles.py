@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from torchdeck.contract.plan.policy import Policy
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, UP, LinkState
 from torchdeck.runs.replay import typed
@@ -82,6 +83,25 @@ def node_troubles(
             node, alive, heartbeats.get(node, {}), now, followed=liveness.controller, since=since
         )
     return tuple(found)
+
+
+def unheard(history: RunHistory, liveness: Liveness, now: float) -> tuple[str, ...]:
+    """Return a sentence about a run none of whose nodes has answered for 2 × launch.node_grace; empty if one
+    has, or part of the run is on this machine.
+    """
+    links = [each.link for each in liveness.nodes.values()]
+    if not links or not history.is_begun or liveness.followed_until is not None:
+        return ()
+    created = history.created.fields if history.created is not None else {}
+    limit = 2 * (typed.number(created, "node_grace") or Policy.node_grace)
+    for link in links:
+        if (
+            link is None
+            or link.state == UP
+            or now - (link.since if link.heard is None else link.heard) < limit
+        ):
+            return ()
+    return (reasons.unheard(limit, typed.number(created, "lost_after")),)
 
 
 def clock_ahead(history: RunHistory, liveness: Liveness) -> float:

@@ -133,6 +133,17 @@ def agent_late(node: str, seconds: float) -> str:
     return f"no sign of the agent on {node} for {seconds:.0f} s"
 
 
+def unheard(seconds: float, lost_after: float | None) -> str:
+    """Describe a run without contact to any node; `lost_after` is the run's launch.lost_after, if set."""
+    ends = "" if lost_after is None else f", or wait until launch.lost_after ({lost_after:g} s) does so"
+    hint = "; with launch.lost_after a run becomes LOST by itself" if lost_after is None else ""
+    return (
+        f"no node has answered for more than {seconds:g} s (2 × launch.node_grace): the run keeps its state, "
+        "because the fault may be this machine's network. If its nodes are gone, `torchdeck runs stop --now` "
+        f"gives it up{ends}{hint}"
+    )
+
+
 def unanswered(node: str, since: float | None) -> str:
     """Describe an agent that a stop waits for; `since` in unix seconds."""
     return (

@@ -13,7 +13,7 @@ from typing import Any
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.runs import reasons
-from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_ahead, node_troubles
+from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_ahead, node_troubles, unheard
 from torchdeck.runs.outcome import START_GRACE, end_time, is_resumable, judged, state_of
 from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.history import RunHistory
@@ -199,6 +199,7 @@ def view(
     agent_error = _agent_error(history, current, liveness)
     hangs = tuple(hang for _, hang in sorted(history.hangs.items()))
     troubles = () if state.is_terminal else node_troubles(history, heartbeats, liveness, now)
+    silent = () if state.is_terminal else unheard(history, liveness, now)
     first = min((attempt.started for attempt in attempts), default=None)
     return RunView(
         id=run_id,
@@ -229,7 +230,7 @@ def view(
         controller_alive=liveness.controller,
         agent_alive=liveness.agent,
         processes_alive=_processes_alive(history, liveness),
-        warnings=_warnings(history, state, hangs, troubles, damage, agent_error),
+        warnings=(*silent, *_warnings(history, state, hangs, troubles, damage, agent_error)),
         found_ranks=() if state.is_terminal else tuple(history.reports.found_ranks.items()),
         agent_error=agent_error,
         finishes=history.finishes,
