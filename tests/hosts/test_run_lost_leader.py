@@ -143,6 +143,25 @@ def test_stop_now_has_an_end_though_no_node_ever_answers_again(across: AcrossOf,
     assert deleted.returncode == 0, deleted.stderr
 
 
+@pytest.mark.soak  # on one machine: tests/launching/test_controller.py
+def test_stop_now_has_an_end_though_the_leaders_agent_is_stopped(across: AcrossOf, tmp_path: Path) -> None:
+    """Its host answers, so only its heartbeat tells. The other host has given it up and ended its ranks."""
+    hosts = across(2)
+    begun(hosts, tmp_path)
+    (agent,) = hosts.processes(1)["agent"]
+    os.kill(agent, signal.SIGSTOP)
+    hosts.wait_event(2, "lead_lost", 60)
+    hosts.wait_empty_on(2, 60, "link server")
+    assert read_run(hosts.run).state == "RUNNING"
+    stopped = hosts.command.run("runs", "stop", "--now", hosts.run.root.name, timeout=120)
+    assert stopped.returncode == 0, stopped.stderr
+    view = read_run(hosts.run)
+    assert view.state == "CANCELLED", view
+    hosts.wait_empty()
+    deleted = hosts.command.run("runs", "delete", "--here", hosts.run.root.name)
+    assert deleted.returncode == 0, deleted.stderr
+
+
 @pytest.mark.soak  # what it is told, and when it ends: tests/launching/test_fence.py
 def test_a_leader_that_comes_back_ends_though_no_controller_was_left(
     across: AcrossOf, tmp_path: Path

@@ -1,6 +1,7 @@
 """Which agents the controller starts, by values: a transport that only counts, and a clock of its own."""
 
 import os
+from collections.abc import Sequence
 from itertools import count
 
 import pytest
@@ -44,6 +45,9 @@ class CountingTransport:
 
     def deliver(self, request: Request) -> None:
         raise AssertionError(f"no one asked for {request}")
+
+    def kill(self, processes: Sequence[ProcessIdentity]) -> None:
+        raise AssertionError(f"no one asked for the end of {processes}")
 
     def ask_handover(self) -> bytes:
         raise AssertionError("a keeper is told what agents are handed")

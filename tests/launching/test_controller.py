@@ -25,6 +25,7 @@ from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import ProcessIdentity, processes_of_run
 from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 from torchdeck.launching.launcher import CONTROLLER, start_controller
 from torchdeck.launching.requests import STOP, STOP_NOW, write_request
@@ -104,6 +105,23 @@ def test_run_goes_on_without_controller_and_a_stop_brings_another(waiting: Run) 
         1,
         2,
     ]
+
+
+def test_an_agent_that_is_stopped_does_not_keep_a_run_from_its_end(home: Path, tmp_path: Path) -> None:
+    """It is alive, so no one would replace it: after launch.node_grace without a sign of life it is ended."""
+    policy = with_policy(stop_grace=2.0, node_grace=2.0)
+    layout = new_run(make_plan(script(tmp_path, WAITING), tmp_path, policy=policy))
+    run = Run(layout, start_controller(layout))
+    wait_for_state(layout, "RUNNING")
+    frozen = ProcessIdentity.from_json(read_json(layout.node("localhost").lock))
+    assert frozen is not None
+    assert frozen.send(signal.SIGSTOP)
+    run.stop(now=True)
+    assert run.wait(60).state == "CANCELLED"
+    (killed,) = controller_events(layout, "agent_killed")
+    assert killed.fields["seconds"] >= 2.0
+    assert not frozen.is_alive()
+    wait_until(lambda: not processes_of_run(layout.root.name), 20, "the ranks to be gone")
 
 
 def test_a_request_arrives_though_the_controller_died_with_it(waiting: Run) -> None:

@@ -1,6 +1,7 @@
 """How a later controller comes to a gang's token, by values: nodes that only answer, a clock of the test."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ class Node:
         holder: ProcessIdentity | None,  # noqa: ARG002
     ) -> Supervision | None:
         return self.seen
+
+    def kill(self, processes: Sequence[ProcessIdentity]) -> None:
+        raise NotImplementedError
 
     def ask_handover(self) -> bytes:
         self.asked += 1

@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from support.values.histories import event
+from support.values.histories import created, event
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic
 from torchdeck.contract.plan.policy import Policy
 from torchdeck.launching.control.leader_watch import LeaderWatch
 from torchdeck.launching.requests import STOP, STOP_NOW, write_request
 from torchdeck.runs.replay.history import RunHistory
+from torchdeck.runs.run_state import Liveness, RunState
+from torchdeck.runs.view import view
 
 GRACE = 100.0
 POLICY = Policy(node_grace=GRACE)
@@ -85,6 +87,28 @@ def test_what_is_written_of_it(watched: Watched) -> None:
     assert watched.history.end is not None
 
 
+@pytest.mark.parametrize(("codes", "state"), [((0, 0), "SUCCEEDED"), ((0, 1), "LOST"), ((0,), "LOST")])
+def test_a_run_whose_ranks_have_all_ended_is_not_written_as_lost(
+    watched: Watched, codes: tuple[int, ...], state: str
+) -> None:
+    """The leader's machine was switched off after the job, and its follower has left as usual."""
+    watched.history.controller_event(created())
+    for rank, code in enumerate(codes):
+        node = "ab"[rank]
+        watched.tell(node, "rank_exited", attempt=3, rank=rank, code=code, signal=None)
+    watched.tell("b", "checkpoint", step=5, path="/c/step_5")
+    watched.tell("b", "node_finished", why="the run is over")
+    assert not watched.given_up(GRACE)
+    found = watched.watch.look(watched.history, 2 * GRACE)
+    assert found is not None
+    assert (found["state"], found["resumable"]) == (state, state == "LOST")
+    assert found["why"].startswith("attempt 3 succeeded on all ranks; since then node a") is (
+        state == "SUCCEEDED"
+    )
+    watched.history.controller_event(event("lost", 300.0, **found))
+    assert view("r", watched.history, {}, Liveness(), 400.0).state is RunState(state)
+
+
 def test_a_follower_that_has_said_nothing_is_believed_to_follow(watched: Watched) -> None:
     """While it lives; and so is one that hears its leader again."""
     watched.nodes.living.add("b")
@@ -132,6 +156,15 @@ def test_only_a_stop_now_ends_what_nobody_hears_of(watched: Watched, kind: str, 
     assert not watched.given_up(9 * GRACE)
     write_request(watched.layout, kind, "terminal")
     assert watched.given_up(9 * GRACE) == given_up
+
+
+def test_an_agent_that_cannot_be_replaced_ends_the_run(watched: Watched) -> None:
+    """Its node is reached, so that silence alone proves nothing."""
+    watched.nodes.unreached.clear()
+    assert not watched.given_up(9 * GRACE)
+    found = watched.watch.look(watched.history, 9 * GRACE, "the agent on a is silent")
+    assert found is not None
+    assert (found["state"], found["why"], found["nodes"]) == ("LOST", "the agent on a is silent", ["a"])
 
 
 def test_a_spare_that_lost_all_others_is_no_proof_of_their_end(tmp_path: Path) -> None:

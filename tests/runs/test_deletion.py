@@ -1,6 +1,7 @@
 """Deleting a run in two steps, so that it can be undone in between."""
 
 import errno
+import shutil
 import time
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from torchdeck.runs.folders.deletion import (
     set_aside,
 )
 from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
-from torchdeck.runs.links import LOST, LinkState, write_links
+from torchdeck.runs.links import LOST, UP, LinkState, write_links
 from torchdeck.runs.registry import RunRegistry
 
 RUN = IDS[0]
@@ -92,6 +93,23 @@ def test_a_lost_run_is_not_deleted_before_its_nodes_have_answered(tmp_path: Path
             set_aside(layout)
         assert layout.root.exists()
     set_aside(layout, on_nodes=answered)
+    assert not layout.root.exists()
+
+
+def test_an_agent_that_cannot_be_ended_keeps_nothing_back_here(tmp_path: Path) -> None:
+    """Its node is reached and says that it lives: it waits for a dead disk, say."""
+    lost = event("lost", 300.0, state="LOST", why="gone", life=0, nodes=["a"])
+    plan = machines.plan(machines.config(distributed={"nodes": ["a"]}), machines.node("a"))
+    layout = make_run(tmp_path, [*controller_journal(), lost], plan=plan.document())
+    shutil.rmtree(layout.node("localhost").root)
+    layout.node("a").root.mkdir()
+    said = [event("agent_started", 100.6, identity=None, part="lead", life=0), started()]
+    layout.node("a").journal.write_text("".join(map(line, said)))
+    state = LinkState("a", UP, agent_alive=True, holder_alive=False, torchrun_alive=False)
+    write_links(layout, {"a": state}, time.time())
+    with pytest.raises(StillAliveError, match="processes of it are alive"):
+        set_aside(layout)
+    set_aside(layout, on_nodes=False)
     assert not layout.root.exists()
 
 

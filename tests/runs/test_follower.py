@@ -93,6 +93,18 @@ def test_a_run_whose_ranks_have_all_ended_is_not_lost(
     assert why in found.why
 
 
+def test_exit_files_count_for_a_run_that_was_given_up(tmp_path: Path) -> None:
+    """The leader's machine was switched off before its journal arrived, but not the exits of its ranks."""
+    given_up = event("lost", 300.0, state="LOST", why="gone", life=0, nodes=[])
+    layout = make_run(tmp_path, [*controller_journal(), given_up], running_run())
+    for rank in range(2):
+        assert read_run(layout).state is RunState.LOST
+        folder = layout.attempt(1).rank(rank).root
+        folder.mkdir(parents=True)
+        (folder / "exit").write_text("0\n")
+    assert read_run(layout).state is RunState.SUCCEEDED
+
+
 def test_exit_files_of_a_foreign_run_are_read_with_care(tmp_path: Path) -> None:
     """Pipes, long numbers, names that are no ranks: the run is lost, as without them."""
     layout = make_run(tmp_path, controller_journal(), running_run())

@@ -54,6 +54,45 @@ def test_a_leader_that_comes_back_may_say_that_it_had_finished(state: str, shown
     assert (found.state, found.finishes) == (RunState(shown), 1)
 
 
+STOPPING = event("stopping", 200.0, kind="now", why="user")
+
+
+def exits(*codes: int | None) -> list[Event]:
+    """Of the ranks, as node a reports them; None: unknown."""
+    return [
+        event("rank_exited", 250.0 + rank, attempt=1, rank=rank, code=code, signal=None)
+        for rank, code in enumerate(codes)
+        if code is not None
+    ]
+
+
+def attempt_ended(outcome: str) -> Event:
+    return event("attempt_ended", 260.0, attempt=1, outcome=outcome, first_failure=None)
+
+
+@pytest.mark.parametrize(
+    ("reported", "state"),
+    [
+        (exits(0, 0), "SUCCEEDED"),
+        ([*exits(0, 0), attempt_ended("succeeded")], "SUCCEEDED"),
+        ([attempt_ended("succeeded")], "SUCCEEDED"),
+        ([STOPPING, *exits(143, 143)], "CANCELLED"),
+        (exits(0, None), "LOST"),
+        (exits(0, 1), "LOST"),  # the leader may have restarted the gang
+        ([attempt_ended("failed")], "LOST"),
+        ([event("stopping", 200.0, kind="now", why="replaced"), attempt_ended("stopped")], "LOST"),
+    ],
+)
+def test_a_run_whose_ranks_have_all_ended_is_not_lost(reported: list[Event], state: str) -> None:
+    """The leader's machine was switched off before its last lines arrived here."""
+    found = seen([LOST], a=[*LEADER, *reported], b=FOLLOWER)
+    assert found.state is RunState(state)
+    assert found.resumable is (state != "SUCCEEDED")
+    if state == "SUCCEEDED":
+        assert found.why == "attempt 1 succeeded on all ranks; since then gone"
+        assert found.attempts[-1].outcome == "succeeded"
+
+
 def test_a_leader_that_comes_back_changes_nothing_once_the_run_was_resumed() -> None:
     """Neither what it did nor how it ended, whoever leads now."""
     late = [*LEADER, event("restarting", 450.0, reason="restart", delay=1.0), LATE]

@@ -9,19 +9,22 @@ from torchdeck.contract.journal import Event
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.follower import look
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, UP, Links, LinkState
-from torchdeck.runs.node_troubles import TroubleKind
+from torchdeck.runs.node_troubles import TroubleKind, unheard
 from torchdeck.runs.replay.history import RunHistory
-from torchdeck.runs.run_state import RunState
+from torchdeck.runs.run_state import Liveness, NodeLiveness, RunState
 from torchdeck.runs.view import RunView, view
 
 NOW = 1_000.0
 ELSEWHERE = ProcessIdentity(7, 8, "the boot of another machine")
 
 
-def seen(link: LinkState, *, written: float = NOW, heartbeat: dict[str, Any] | None = None) -> RunView:
+def seen(
+    link: LinkState, *, written: float = NOW, heartbeat: dict[str, Any] | None = None, **created: Any
+) -> RunView:
     """A run with one remote node, b, whose agent was started there."""
     history = RunHistory()
-    history.controller_event(Event("created", NOW - 100, 0.0, {"run_id": "r", "name": "r", "world_size": 1}))
+    fields = {"run_id": "r", "name": "r", "world_size": 1, **created}
+    history.controller_event(Event("created", NOW - 100, 0.0, fields))
     fields = {"identity": ELSEWHERE.to_json(), "adopted": False}
     history.node_event("b", Event("agent_started", NOW - 90, 0.0, fields))
     history.node_event("b", Event("attempt_started", NOW - 80, 0.0, {"attempt": 1}))
@@ -61,6 +64,42 @@ def test_a_run_goes_on_while_its_link_is_lost() -> None:
         ("b", TroubleKind.LINK, NOW - 22)
     ]
     assert found.troubles[0].over(NOW + 3) == "node b: link is back after 25 s"
+
+
+def lost(seconds: float) -> LinkState:
+    """A link whose node was last heard so long ago."""
+    return up(state=LOST, since=NOW - seconds + 10, heard=NOW - seconds)
+
+
+def test_a_run_without_any_node_says_what_ends_it() -> None:
+    """After 2 × launch.node_grace, for it is not given up by itself."""
+    assert len(seen(lost(239)).warnings) == 1, "the default of 120 s"
+    told, _ = seen(lost(240)).warnings
+    assert told == (
+        "no node has answered for more than 240 s (2 × launch.node_grace): the run keeps its state, because "
+        "the fault may be this machine's network. If its nodes are gone, `torchdeck runs stop --now` gives "
+        "it up; with launch.lost_after a run becomes LOST by itself"
+    )
+    assert seen(lost(300)).warnings[0] == told, "it has no age: it is told once"
+    assert len(seen(lost(29), node_grace=15.0).warnings) == 1
+    told, _ = seen(lost(30), node_grace=15.0, lost_after=600.0).warnings
+    assert told.endswith("gives it up, or wait until launch.lost_after (600 s) does so")
+
+
+def test_one_node_that_answers_is_enough() -> None:
+    """So is a part of the run on this machine; and a controller that is gone knows of none."""
+    history = RunHistory()
+    fields = {"identity": ELSEWHERE.to_json(), "part": "lead"}
+    history.node_event("b", Event("agent_started", NOW - 900, 0.0, fields))
+    away = NodeLiveness(link=lost(600), known=False)
+    for other, told in (
+        (away, 1),
+        (NodeLiveness(agent=True), 0),
+        (NodeLiveness(agent=True, link=up()), 0),
+        (NodeLiveness(link=lost(100), known=False), 0),
+    ):
+        assert len(unheard(history, Liveness(True, {"b": away, "c": other}), NOW)) == told
+    assert not any("node_grace" in each for each in seen(lost(600), written=NOW - 60).warnings)
 
 
 def test_no_step_is_made_up_for_a_script_that_counts_none() -> None:

@@ -65,6 +65,11 @@ def test_both_journals_are_one_list_in_the_order_of_time() -> None:
             "problem",
             "node b has been silent to the other nodes for 15 s (given up after 120 s)",
         ),
+        (
+            event("agent_killed", node="b", seconds=121.3, shim=True),
+            "problem",
+            "the agent and its shim on node b gave no sign of life for 121 s",
+        ),
         (event("node_lost", node="b", seconds=120.1), "problem", "after launch.node_grace it was given up"),
         (event("node_back", node="b", seconds=22.4), "state", "answers the others again after 22 s"),
         (event("something_new", x=1), "detail", "something new"),
@@ -90,6 +95,7 @@ def test_nonsense_in_a_journal_is_survived() -> None:
             "disk_low",
             "numbers_left_out",
             "agent_paused",
+            "agent_killed",
             "agent_failed",
         )
     ]

@@ -7,8 +7,10 @@ import pytest
 
 from support.values.histories import created, running_run
 from support.values.made_runs import make_run
+from torchdeck.quantities import moment
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import LOST, UP, Links, LinkState
+from torchdeck.runs.node_troubles import LATE, NodeTrouble, TroubleKind
 from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView
 from torchdeck.use_cases.stop import AFTER, StopNotes, waits_for
@@ -34,6 +36,9 @@ def test_it_names_what_is_waited_for(view: RunView) -> None:
     assert waits_for(stopping, None, NOW) == f"waiting for the run to end: {HOW}"
     assert waits_for(stopping, LINKS, NOW).endswith("; not reached: b (no route to host)")
     assert waits_for(stopping, LINKS, NOW + 60).endswith(HOW), "a controller that is gone has written it"
+    late = NodeTrouble("a", TroubleKind.AGENT, LATE, NOW - 60, "no sign of the agent")
+    told = waits_for(replace(stopping, troubles=(late,)), LINKS, NOW)
+    assert f"; the agent on a has given no sign of life since {moment(NOW - 60)} (" in told
     alone = replace(view, state=RunState.FAILED, nodes_alone=("b",))
     assert "ranks to end on b" in waits_for(alone, LINKS, NOW)
 

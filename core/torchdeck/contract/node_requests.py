@@ -47,6 +47,7 @@ class LinkRequest(TextEnum):
     START_AGENT = "start_agent"
     AGENT_LOG = "agent_log"
     DELIVER = "deliver"
+    KILL = "kill"
     CODE = "code"
     CATCH_UP = "catch_up"
     HANDOVER = "handover"

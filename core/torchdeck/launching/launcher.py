@@ -159,6 +159,8 @@ def journal_created(
         fingerprint=plan.fingerprint,
         cli_version=VERSION,
         shipped=str(shipped),
+        node_grace=plan.policy.node_grace,
+        lost_after=plan.policy.lost_after,
         **fields,
     )
 

@@ -94,6 +94,11 @@ def read_requests(control: Path, known: frozenset[str] = frozenset()) -> list[Re
     return [request for request in found if request is not None]
 
 
+def is_stop_now_asked(layout: RunLayout) -> bool:
+    """Return whether the run is to be stopped at once."""
+    return any(each.kind == STOP_NOW for each in read_requests(layout.control))
+
+
 def _read(path: Path) -> Request | None:
     try:
         named = _NAMED.fullmatch(path.name) if path.stat().st_size == 0 else None

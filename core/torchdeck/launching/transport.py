@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -63,6 +65,9 @@ class Transport(Protocol):
     def deliver(self, request: Request) -> None:
         """Deliver a request to the agent; idempotent. Raises OSError."""
 
+    def kill(self, processes: Sequence[ProcessIdentity]) -> None:
+        """Send SIGKILL to these processes of the node; those that are gone are skipped. Raises OSError."""
+
     def ask_handover(self) -> bytes:
         """Return the bootstrap payload of the node's live agent; secret. Raises OSError if it does not
         answer.
@@ -112,6 +117,10 @@ class LocalTransport:
     def deliver(self, request: Request) -> None:
         self._files.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
         page_request(self._files.inbox, request)
+
+    def kill(self, processes: Sequence[ProcessIdentity]) -> None:
+        for process in processes:
+            process.send(signal.SIGKILL)
 
     def ask_handover(self) -> bytes:
         ask = HandoverAsk(self._files.inbox)

@@ -61,7 +61,7 @@ class RunFollower:
         # a process that was dead at the probe has finished writing: read its output before judging
         self._read()
         found = view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())
-        if found.state is RunState.LOST and not found.end_written and self._read_exit_files(found):
+        if found.state is RunState.LOST and self._read_exit_files(found):
             found = view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())
         return self._with_notes(found)
 
@@ -105,7 +105,7 @@ class RunFollower:
                 self._history.node_event(node, event)
 
     def _read_exit_files(self, found: RunView) -> bool:
-        """Read how the ranks of a run without live processes ended. Return whether that is new."""
+        """Read how the ranks of a lost run ended. Return whether that is new."""
         current = next((each for each in found.attempts if each.number == found.attempt), None)
         exits = [] if current is None else read_exit_files(self.layout, current, found.world_size)
         for each in exits:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from torchdeck.contract.plan.policy import Policy
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, UP, LinkState
 from torchdeck.runs.replay import typed
@@ -14,6 +15,8 @@ from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.ranks_seen import beat_time
 from torchdeck.runs.run_state import Liveness, NodeLiveness
 
+LATE = "late"
+"""State of an agent without a recent heartbeat."""
 HEARTBEAT_LATE = 15.0
 """Age in seconds at which a heartbeat is reported as late."""
 CLOCK_MATTERS = 1.0
@@ -82,6 +85,25 @@ def node_troubles(
     return tuple(found)
 
 
+def unheard(history: RunHistory, liveness: Liveness, now: float) -> tuple[str, ...]:
+    """Return a sentence about a run none of whose nodes has answered for 2 × launch.node_grace; empty if one
+    has, or part of the run is on this machine.
+    """
+    links = [each.link for each in liveness.nodes.values()]
+    if not links or not history.is_begun or liveness.followed_until is not None:
+        return ()
+    created = history.created.fields if history.created is not None else {}
+    limit = 2 * (typed.number(created, "node_grace") or Policy.node_grace)
+    for link in links:
+        if (
+            link is None
+            or link.state == UP
+            or now - (link.since if link.heard is None else link.heard) < limit
+        ):
+            return ()
+    return (reasons.unheard(limit, typed.number(created, "lost_after")),)
+
+
 def clock_ahead(history: RunHistory, liveness: Liveness) -> float:
     """Return the seconds by which the leader's clock, used for a run's events, is ahead of ours; 0 if the
     difference is small.
@@ -148,7 +170,7 @@ def _of_node(
         # before a resume there was no agent to be heard, and its file is still the old one
         heard = max(beat, since)
         if now - heard > HEARTBEAT_LATE:
-            yield NodeTrouble(node, TroubleKind.AGENT, "late", heard, reasons.agent_late(node, now - heard))
+            yield NodeTrouble(node, TroubleKind.AGENT, LATE, heard, reasons.agent_late(node, now - heard))
 
 
 def _is_beginning(link: LinkState, now: float, *, followed: bool) -> bool:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Sequence
 
 from torchdeck.agent.ranks.failures import read_exit, signal_of
+from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.run_states import Outcome, StopCause
 from torchdeck.runs import reasons
@@ -33,7 +34,7 @@ def state_of(
 ) -> tuple[RunState, str]:
     """Return the state of a run, and why, from its history and from which of its processes are alive."""
     if history.end is not None:
-        return ENDS[typed.text(history.end.fields, "state")], typed.text(history.end.fields, "why")
+        return _written_end(history, history.end)
     # before any agent was started, nothing unseen can be alive
     alive = liveness.nodes_alive if liveness.controller and history.is_begun else liveness.seen_alive
     if history.transport_failure is not None and not alive:
@@ -48,6 +49,44 @@ def state_of(
     if hidden and state in (RunState.FAILED, RunState.LOST):
         return _hidden_end(history, hidden)
     return state, why
+
+
+def _written_end(history: RunHistory, end: Event) -> tuple[RunState, str]:
+    """Return the end as written; a run that was given up is not lost if its ranks had all ended."""
+    state, why = ENDS[typed.text(end.fields, "state")], typed.text(end.fields, "why")
+    if state is not RunState.LOST:
+        return state, why
+    return unheard_end(history, why) or (state, why)
+
+
+def unheard_end(history: RunHistory, why: str) -> tuple[RunState, str] | None:
+    """Return the end of a run whose leader is silent, if all ranks of its attempt are known to have ended.
+
+    Args:
+        history: of the run.
+        why: why its leader is given up.
+
+    Returns:
+        state and reason; None unless the attempt succeeded, or was stopped as asked.
+    """
+    ended = ended_unheard(history)
+    if ended is None:
+        return None
+    state = RunState.SUCCEEDED if ended.outcome == Outcome.SUCCEEDED else RunState.CANCELLED
+    return state, reasons.ended_unheard(ended, why)
+
+
+def ended_unheard(history: RunHistory) -> AttemptView | None:
+    """Return the current attempt with its outcome if all of its ranks succeeded, or were stopped as asked."""
+    begun = history.attempts.get(history.attempt or 0)
+    if begun is None:
+        return None
+    attempt = dataclasses.replace(begun, exits=history.exits(begun.number))
+    attempt = judged_by_ranks(attempt, _world_size(history), history.stopping)
+    asked = history.stopping is not None and history.stopping[1] in _CANCELLED
+    if attempt.outcome == Outcome.SUCCEEDED or (attempt.outcome == Outcome.STOPPED and asked):
+        return attempt
+    return None  # after a failure the leader may have restarted the gang: this is no end
 
 
 def _hidden_end(history: RunHistory, hidden: Sequence[JournalDamage]) -> tuple[RunState, str]:
@@ -96,7 +135,7 @@ def _last_time(history: RunHistory, liveness: Liveness) -> float | None:
 def is_resumable(history: RunHistory, state: RunState) -> bool:
     """Return whether the run can continue from a checkpoint."""
     if history.end is not None:
-        return history.end.fields.get("resumable") is True
+        return history.end.fields.get("resumable") is True and state is not RunState.SUCCEEDED
     return state.is_terminal and state is not RunState.SUCCEEDED and history.checkpoints.newest is not None
 
 
@@ -111,6 +150,20 @@ def read_exit_files(layout: RunLayout, attempt: AttemptView, world_size: int | N
     there = sorted(rank for name in names if (rank := int(name)) < ranks and rank not in known)
     codes = [(rank, read_exit(folder.rank(rank).exit)) for rank in there]
     return [RankExit(rank, code, _signal_name(code)) for rank, code in codes if code is not None]
+
+
+def judged(history: RunHistory, current: AttemptView, liveness: Liveness) -> AttemptView:
+    """Return the current attempt with the outcome of its ranks' exits, if no process can add to them."""
+    if history.is_given_up:
+        ended = ended_unheard(history)
+        return current if ended is None else dataclasses.replace(current, outcome=ended.outcome)
+    if history.end is not None or liveness.controller or liveness.nodes_alive:
+        return current
+    return judged_by_ranks(current, _world_size(history), history.stopping)
+
+
+def _world_size(history: RunHistory) -> int | None:
+    return None if history.created is None else typed.whole(history.created.fields, "world_size")
 
 
 def judged_by_ranks(

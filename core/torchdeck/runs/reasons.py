@@ -133,6 +133,25 @@ def agent_late(node: str, seconds: float) -> str:
     return f"no sign of the agent on {node} for {seconds:.0f} s"
 
 
+def unheard(seconds: float, lost_after: float | None) -> str:
+    """Describe a run without contact to any node; `lost_after` is the run's launch.lost_after, if set."""
+    ends = "" if lost_after is None else f", or wait until launch.lost_after ({lost_after:g} s) does so"
+    hint = "; with launch.lost_after a run becomes LOST by itself" if lost_after is None else ""
+    return (
+        f"no node has answered for more than {seconds:g} s (2 × launch.node_grace): the run keeps its state, "
+        "because the fault may be this machine's network. If its nodes are gone, `torchdeck runs stop --now` "
+        f"gives it up{ends}{hint}"
+    )
+
+
+def unanswered(node: str, since: float | None) -> str:
+    """Describe an agent that a stop waits for; `since` in unix seconds."""
+    return (
+        f"the agent on {node} has given no sign of life since {moment(since)} (`torchdeck runs stop --now` "
+        "replaces it after launch.node_grace)"
+    )
+
+
 def leaderless(node: str, unattended: str) -> str:
     """Describe what the ranks of a leaderless node do."""
     do = "continue without it" if unattended == "continue" else "are ended"
@@ -259,6 +278,11 @@ def of_outcome(attempt: AttemptView) -> str:
     if attempt.outcome == Outcome.FAILED and attempt.first_failure is not None:
         return f"{failure(attempt.first_failure)}; the agent ended before it could decide what follows"
     return f"attempt {attempt.number} {attempt.outcome}; the agent ended before it could write the run's end"
+
+
+def ended_unheard(attempt: AttemptView, why: str) -> str:
+    """Describe a run whose ranks have all ended, and whose leader was given up before it reported the end."""
+    return f"attempt {attempt.number} {attempt.outcome} on all ranks; since then {why}"
 
 
 def lost(*, same_boot: bool) -> str:

@@ -286,6 +286,15 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "problem",
         lambda fields: f"the agent ended by an error of its own: {typed.text(fields, 'error')}",
     ),
+    "agent_killed": (
+        "problem",
+        lambda fields: (
+            f"the agent{' and its shim' if fields.get('shim') is True else ''} on node "
+            f"{typed.text(fields, 'node')} gave no sign of life for "
+            f"{typed.number(fields, 'seconds') or 0:.0f} s and kept the run from being stopped: ended, so "
+            "that another agent is started"
+        ),
+    ),
     "agent_paused": (
         "problem",
         lambda fields: (

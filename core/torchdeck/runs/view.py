@@ -13,8 +13,8 @@ from typing import Any
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.runs import reasons
-from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_ahead, node_troubles
-from torchdeck.runs.outcome import START_GRACE, end_time, is_resumable, judged_by_ranks, state_of
+from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_ahead, node_troubles, unheard
+from torchdeck.runs.outcome import START_GRACE, end_time, is_resumable, judged, state_of
 from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage
@@ -201,6 +201,7 @@ def view(
     agent_error = _agent_error(history, current, liveness)
     hangs = tuple(hang for _, hang in sorted(history.hangs.items()))
     troubles = () if state.is_terminal else node_troubles(history, heartbeats, liveness, now)
+    silent = () if state.is_terminal else unheard(history, liveness, now)
     first = min((attempt.started for attempt in attempts), default=None)
     return RunView(
         id=run_id,
@@ -232,7 +233,7 @@ def view(
         controller_alive=liveness.controller,
         agent_alive=liveness.agent,
         processes_alive=_processes_alive(history, liveness),
-        warnings=_warnings(history, state, hangs, troubles, damage, agent_error),
+        warnings=(*silent, *_warnings(history, state, hangs, troubles, damage, agent_error)),
         found_ranks=() if state.is_terminal else tuple(history.reports.found_ranks.items()),
         agent_error=agent_error,
         finishes=history.finishes,
@@ -262,15 +263,14 @@ def _attempts(
     history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]], liveness: Liveness
 ) -> tuple[tuple[AttemptView, ...], AttemptView | None]:
     """Return all attempts, and the current one."""
-    created = history.created.fields if history.created else {}
     ahead = clock_ahead(history, liveness)
     attempts = tuple(
         _whole_attempt(history.attempts[number], history, heartbeats, ahead)
         for number in sorted(history.attempts)
     )
     current = next((attempt for attempt in attempts if attempt.number == history.attempt), None)
-    if current is not None and history.end is None and not (liveness.controller or liveness.nodes_alive):
-        current = judged_by_ranks(current, typed.whole(created, "world_size"), history.stopping)
+    if current is not None:
+        current = judged(history, current, liveness)
         attempts = tuple(current if each.number == current.number else each for each in attempts)
     return attempts, current
 

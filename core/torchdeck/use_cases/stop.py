@@ -14,18 +14,18 @@ from torchdeck.launching.control.leaderless_nodes import nodes_alone, seen_alone
 from torchdeck.launching.node_stop import NodeStop, ask_to_stop, lives_here, stop_on_nodes, wait_until_gone
 from torchdeck.launching.requests import STOP, STOP_NOW, write_request
 from torchdeck.launching.taking_over import TOLD_LIMIT, RequestCarrier, take_up
+from torchdeck.runs import reasons
 from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.foreign import refuse_stop
 from torchdeck.runs.links import UP, Links, LinkState, read_links
+from torchdeck.runs.node_troubles import LATE, TroubleKind
 from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView
 from torchdeck.use_cases.ui import Ui, given_logins, logins_of
 
 if TYPE_CHECKING:
-    from torchdeck.contract.layout import RunLayout
     from torchdeck.launching.requests import Request
-    from torchdeck.runs.view import RunView
 
 
 POLL = 0.1
@@ -95,7 +95,8 @@ def _wait(layout: RunLayout, look: Callable[[RunView], None], ui: Ui, *, now: bo
     """Until the run is over. The agent's graces and deadlines bound it.
 
     A leader that is cut off for good never says so: then, until nothing is left where nodes are reached, or
-    no node was reached for `TOLD_LIMIT`; or, if it is to end `now`, until its controller gives up the run.
+    no node was reached for `TOLD_LIMIT`; or, if it is to end `now`, until its controller gives up the run,
+    as it also does if the leader's agent is silent and cannot be replaced.
     After the end of the run, until ranks have ended that continue without the leader, but not for ever.
     """
     follower, alone = RunFollower(layout), _WaitAlone(layout, ui)
@@ -203,6 +204,8 @@ def waits_for(view: RunView, links: Links | None, now: float) -> str:
     fresh = {} if links is None or not links.is_fresh(now) else links.nodes
     away = [f"{state.node} ({state.why or state.state})" for state in fresh.values() if state.state != UP]
     what = view.why if view.state is RunState.STOPPING else "it has not taken the request yet"
+    silent = [each for each in view.troubles if each.what is TroubleKind.AGENT and each.state == LATE]
+    what = "; ".join([what, *(reasons.unanswered(each.node, each.since) for each in silent)])
     unreached = f"; not reached: {', '.join(away)}" if away else ""
     return f"waiting for the run to end: {what}{unreached}"
 
@@ -245,8 +248,6 @@ def _here(layout: RunLayout, limit: float, ui: Ui, *, lived: bool) -> tuple[Node
 
 
 def _on_nodes(layout: RunLayout, request: Request, limit: float, ui: Ui) -> tuple[NodeStop, ...]:
-    from torchdeck.runs.folders.node_parts import remote_nodes
-
     # without a readable plan, use nodes that have sent something
     sent = (path.name for path in layout.nodes.glob("*") if path.name != LOCALHOST)
     names = remote_nodes(layout) or tuple(sorted(sent))

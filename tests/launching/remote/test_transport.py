@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,6 +123,22 @@ def test_an_agent_outlives_its_link_and_is_followed(node_run: NodeRun, tmp_path:
     wait_until(lambda: node_run.link.state.agent_alive is False, 20, "the agent to be gone")
     assert node_run.link.catch_up(20)
     assert node_run.differences() == []
+
+
+def test_an_agent_that_is_stopped_is_replaced(node_run: NodeRun, tmp_path: Path) -> None:
+    """Its shim starts another, which takes the stop; a process that is gone is skipped."""
+    node_run.plan(SLEEPS, tmp_path)
+    reached = transport(node_run)
+    reached.start_agent(b"")
+    wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
+    frozen = ProcessIdentity.from_json(read_json(node_run.there.node(AGENT_NODE).lock))
+    assert frozen is not None
+    assert frozen.send(signal.SIGSTOP)
+    reached.deliver(Request("1700000000-stop_now-ab", STOP_NOW, "test"))
+    reached.kill([frozen, frozen._replace(boot="another")])
+    reached.kill([frozen])
+    finished = wait_until(lambda: node_run.events("finished"), 60, "the end, seen here")
+    assert finished[0]["state"] == "CANCELLED"
 
 
 def test_a_failure_comes_over_with_its_traceback(node_run: NodeRun, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torchdeck.contract.processes import ProcessIdentity
@@ -17,6 +18,7 @@ class InboxNode:
     def __init__(self, node: str, inbox: Path) -> None:
         self.node, self.inbox = node, inbox
         inbox.mkdir(parents=True)
+        self.killed: list[list[ProcessIdentity]] = []
         self.seen: Supervision | None = Supervision(agent=True, holder=False)
 
     def supervision(self, *_known: ProcessIdentity | None) -> Supervision | None:
@@ -38,6 +40,11 @@ class InboxNode:
 
     def agent_log(self) -> str:
         return ""
+
+    def kill(self, processes: Sequence[ProcessIdentity]) -> None:
+        if self.seen is None:
+            raise OSError("it is not reached")
+        self.killed.append(list(processes))
 
     def ask_handover(self) -> bytes:
         raise NotImplementedError

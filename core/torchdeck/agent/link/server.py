@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
 from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.node_requests import LinkRequest
-from torchdeck.contract.processes import boot_id
+from torchdeck.contract.processes import ProcessIdentity, boot_id
 
 LOOK_INTERVAL = 0.25
 """Seconds between two looks at the files."""
@@ -300,6 +301,7 @@ class Requests:
             LinkRequest.START_AGENT: self._start_agent,
             LinkRequest.AGENT_LOG: lambda _frame: ({}, self._agent.log()),
             LinkRequest.DELIVER: self._deliver,
+            LinkRequest.KILL: _kill,
         }
 
     def answer(self, frame: Frame) -> Answer:
@@ -351,6 +353,16 @@ class Requests:
         except OSError:
             (inbox / name).touch(mode=0o600)  # the disk is full: the name says it all
         return {}, b""
+
+
+def _kill(frame: Frame) -> Answer:
+    """Send SIGKILL to the named processes; ones that are gone are skipped."""
+    named = frame.head.get("processes")
+    for value in named if isinstance(named, list) else []:
+        process = ProcessIdentity.from_json(value)
+        if process is not None:
+            process.send(signal.SIGKILL)
+    return {}, b""
 
 
 def pong(frame: Frame) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from torchdeck.launching.control.gang_token import GangToken
 from torchdeck.launching.control.leader_watch import LeaderWatch
 from torchdeck.launching.control.leaderless_nodes import LeaderlessNodes
 from torchdeck.launching.control.run_secrets import HandedOver, keep_memory_private, read_handed_over
+from torchdeck.launching.control.silent_agent import Silence, SilentAgent
 from torchdeck.launching.epoch import ControllerEpoch, Fence, SupersededError
 from torchdeck.launching.requests import STOP_NOW, asked_arguments, read_requests, write_request
 from torchdeck.launching.run_files import RunFiles
@@ -77,6 +78,9 @@ class Controller:
         patience = plan.policy.node_grace
         names = tuple(transport.node for transport in nodes.transports)
         self._leader = LeaderWatch(layout, nodes, names, self._elastic, plan.policy, time.monotonic())
+        self._silent_agent = SilentAgent(
+            layout, self._lead, epoch, journal, Silence(patience, time.monotonic()), self._say_once
+        )
         self._fence = Fence(nodes, epoch, journal)
         self._token = GangToken(nodes.transports, handovers, patience, self._say_once, journal.append)
 
@@ -103,10 +107,11 @@ class Controller:
         return True
 
     def _look_for_leader(self, history: RunHistory) -> None:
-        """Abandon the run if its leader node is lost."""
+        """Abandon the run if its leader node is lost; replace a silent agent that keeps it from stopping."""
         if not history.has_begun(self._lead.node):
             return  # a node never reached is abandoned by the agent's keeper
-        lost = self._leader.look(history, time.monotonic())
+        unanswered = self._silent_agent.look(history, time.monotonic())
+        lost = self._leader.look(history, time.monotonic(), unanswered)
         if lost is not None:
             with self._epoch.held():
                 self._journal.append("lost", **lost)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.contract.plan.policy import Policy
-from torchdeck.launching.requests import STOP_NOW, read_requests
+from torchdeck.launching.requests import is_stop_now_asked
+from torchdeck.runs.outcome import unheard_end
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.run_state import RunState
 
@@ -161,22 +162,27 @@ class LeaderWatch:
         self._elastic = elastic
         self._rule = LostLeader(self._lead, policy.node_grace, now, policy.lost_after)
 
-    def look(self, history: RunHistory, now: float) -> dict[str, Any] | None:
-        """Return the fields to journal as `lost`; None while the run continues."""
+    def look(self, history: RunHistory, now: float, unanswered: str = "") -> dict[str, Any] | None:
+        """Return the fields to journal as `lost`; None while the run continues.
+
+        `unanswered` says why it is given up although the leader's node is reached; empty: it is not.
+
+        Their state is LOST, or that of the attempt if all of its ranks are known to have ended.
+        """
         followers = {node: self._follower(node, history) for node in self._others}
         reached = self._nodes.is_connected(self._lead)
         heard = self._nodes.heard(self._lead)
-        stop_now = not reached and self._is_stop_asked()
-        why = self._rule.look(
-            Seen(heard, reached, followers, stop_now, self._may_go_on(followers, history)), now
-        )
+        stop_now = not reached and is_stop_now_asked(self._layout)
+        seen = Seen(heard, reached, followers, stop_now, self._may_go_on(followers, history))
+        why = unanswered or self._rule.look(seen, now)
         if not why:
             return None
+        state, why = unheard_end(history, why) or (RunState.LOST, why)
         checkpoint = "" if history.checkpoints.newest is None else history.checkpoints.newest.path
         return {
-            "state": RunState.LOST.value,
+            "state": state.value,
             "why": why,
-            "resumable": bool(checkpoint),
+            "resumable": bool(checkpoint) and state is not RunState.SUCCEEDED,
             "checkpoint": checkpoint,
             "attempt": history.attempt,
             "life": history.life,
@@ -203,6 +209,3 @@ class LeaderWatch:
         if len(here) == len(followers) or history.nodes.members.intersection(here):
             return False
         return self._elastic.without([Place(node, None) for node in here]) is not None
-
-    def _is_stop_asked(self) -> bool:
-        return any(each.kind == STOP_NOW for each in read_requests(self._layout.control))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import LinkRequest
@@ -88,6 +89,14 @@ class SshTransport:
         body = json.dumps(request.to_json()).encode("utf-8")
         try:
             self.link.call(LinkRequest.DELIVER, body, limit=CALL_LIMIT, name=request.file_name)
+        except RemoteRequestError as error:
+            raise OSError(str(error)) from error
+
+    def kill(self, processes: Sequence[ProcessIdentity]) -> None:
+        """Have them ended on the node. Raises OSError if it cannot be reached, or cannot do it."""
+        named = [process.to_json() for process in processes]
+        try:
+            self.link.call(LinkRequest.KILL, limit=CALL_LIMIT, processes=named)
         except RemoteRequestError as error:
             raise OSError(str(error)) from error
 

@@ -60,7 +60,9 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
             f"run {found.id} is {found.state}", fix=f"stop it first with `torchdeck runs stop {found.id}`"
         )
     alive = processes_of_run(found.id)
-    if found.processes_alive or alive:
+    # an agent that cannot be ended, on another node, does not keep back what is here
+    away = not on_nodes and found.unfenced and not layout.node(LOCALHOST).root.exists()
+    if alive or (found.processes_alive and not away):
         pids = ", ".join(str(process.pid) for process in alive)
         raise StillAliveError(
             f"run {found.id} is {found.state}, but processes of it are alive: {pids or 'its agent'}"
