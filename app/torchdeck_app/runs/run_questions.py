@@ -18,16 +18,19 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from torchdeck.agent.probe.run_folders import below
 from torchdeck.contract.layout import RunLayout
+from torchdeck.quantities import size
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.unsaved import unsaved_steps, what_is_lost
 from torchdeck.runs.view import RunView
 from torchdeck.shown_text import shown
+from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.runs.abilities import is_being_saved
 from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_commands import HeldRun
 from torchdeck_app.runs.run_watch import RunSeen
-from torchdeck_app.runs.shown_runs import ShownRuns
+from torchdeck_app.runs.shown_runs import SECONDS, ShownRuns
 from torchdeck_app.widgets.dialogs import Choice, ask, begin_with
 from torchdeck_app.widgets.panel import label
 
@@ -137,6 +140,51 @@ def ask_results(
         ],
         default=1,
     )
+
+
+Named = Sequence[tuple[str, RunLayout]]
+"""Runs with their names."""
+
+
+class DeleteQuestion:
+    """Asks before runs are deleted, with the room that they take."""
+
+    def __init__(
+        self,
+        owner: QWidget,
+        operations: Operations,
+        delete: Callable[[Sequence[tuple[str, RunLayout]]], None],
+    ) -> None:
+        self._owner, self._operations, self._delete = owner, operations, delete
+
+    def ask(self, runs: Named) -> None:
+        """Ask about runs once they are measured, which can be cancelled."""
+        if not runs:
+            return
+
+        def measure(progress: Callable[[str], None], cancel: Cancel) -> int:
+            total = 0
+            for name, layout in runs:
+                progress(f"measuring {name}")
+                for _, status in below(str(layout.root)):
+                    cancel.check()
+                    total += status.st_size
+            return total
+
+        self._operations.run("measuring the runs", measure, done=lambda total: self._open(runs, total))
+
+    def _open(self, runs: Named, total: int) -> None:
+        which = f'"{runs[0][0]}"' if len(runs) == 1 else f"{len(runs):,} runs"
+        takes = "It takes" if len(runs) == 1 else "They take"
+        ask(
+            self._owner,
+            f"Delete {which}?",
+            f"{takes} {size(total)} here. For {SECONDS} seconds this can be undone.",
+            [
+                Choice("Delete", QMessageBox.ButtonRole.DestructiveRole, lambda: self._delete(runs)),
+                Choice("Cancel", _REJECT, lambda: None),
+            ],
+        )
 
 
 _SIZE = 560, 200

@@ -23,7 +23,7 @@ from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_actions import RunActions
 from torchdeck_app.runs.run_commands import HeldRun, RunCommands
 from torchdeck_app.runs.run_notes import RunNotes
-from torchdeck_app.runs.run_questions import Pressed, ResumeQuestion, StopNow, ask_results
+from torchdeck_app.runs.run_questions import DeleteQuestion, Pressed, ResumeQuestion, StopNow, ask_results
 from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.runs.shown_runs import DeletedRuns, ShownRuns
@@ -72,6 +72,7 @@ class RunsPage(Page):
         self.actions_of_runs = RunActions(theme, self, self._do)
         self.table = RunTable(theme)
         self.shown = ShownRuns(theme, operations, self.commands)
+        self.deletion = DeleteQuestion(self, operations, self.commands.delete)
         self.stop_now = StopNow(self, self.shown, lambda run: self.commands.stop(run, now=True))
         self.deleted = DeletedRuns(self.commands, self.table, self.shown, self._settled, self.open_run)
         self.undo_bar = self.deleted.undo_bar
@@ -262,7 +263,7 @@ class RunsPage(Page):
         why = {entry.id: self._able(entry).delete for entry in entries}
         kept = [f"{entry.name} is not deleted: {why[entry.id]}" for entry in entries if why[entry.id]]
         self.table.say_problem("\n".join(kept))
-        self.commands.delete([(entry.name, entry.layout) for entry in entries if not why[entry.id]])
+        self.deletion.ask([(entry.name, entry.layout) for entry in entries if not why[entry.id]])
 
     def _command(self, what: RunCommand, *run_ids: str) -> None:
         """A command about runs, asked by what saw that the runs can.

@@ -39,6 +39,8 @@ def test_a_removal_that_the_windows_end_cuts_short_goes_on_in_the_next(
         window.wait("✓ succeeded | gpt", "Row")
         window.click("Runs", "_RunView")
         window.key("ctrl+a", "Delete")
+        window.wait("Delete ")
+        window.key("Return")
         window.wait("Undo the deletion")
         wait_until(lambda: not parts[1].exists(), 60, "the node that is reached to be rid of it")
         window.key("ctrl+q")

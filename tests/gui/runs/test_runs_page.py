@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QPushButton
+from PySide6.QtWidgets import QLabel, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
 from gui.runs.conftest import Opened, click, page_of
@@ -206,13 +206,37 @@ def test_clone_hands_out_the_file_with_what_was_said_on_top(
     assert caught.args == [RUN_FILE.replace("3e-4", "0.5"), page.run_layout.root.name]
 
 
+def delete_asked(qtbot: QtBot, place: RunsPage, button: str = "Delete") -> str:
+    """Delete what is selected, and answer the question; what is said in it."""
+    place.actions_of_runs[RunCommand.DELETE].trigger()
+    qtbot.waitUntil(lambda: bool(place.findChildren(QMessageBox)))
+    (question,) = place.findChildren(QMessageBox)
+    said = f"{question.text()} {question.informativeText()}"
+    next(each for each in question.buttons() if each.text() == button).click()
+    qtbot.waitUntil(lambda: not place.findChildren(QMessageBox))
+    return said
+
+
+def test_nothing_is_deleted_without_asking(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    layouts = [add_run(tmp_path, number) for number in (1, 2)]
+    (layouts[0].root / "weights").write_bytes(bytes(3 << 20))
+    place = opened(tmp_path)
+    page_of(qtbot, place, 1)
+    said = delete_asked(qtbot, place, "Cancel")
+    assert said.startswith('Delete "')
+    assert "It takes 3.0 MiB here." in said
+    place.table.list.selectAll()
+    assert delete_asked(qtbot, place, "Cancel").startswith("Delete 2 runs? They take 3.")
+    assert all(layout.root.exists() for layout in layouts)
+
+
 def test_a_deleted_run_can_be_put_back_and_goes_for_good_otherwise(
     qtbot: QtBot, opened: Opened, tmp_path: Path
 ) -> None:
     layouts = [add_run(tmp_path, number) for number in (1, 2)]
     place = opened(tmp_path)
     page_of(qtbot, place, 2)
-    place.actions_of_runs[RunCommand.DELETE].trigger()
+    delete_asked(qtbot, place)
     qtbot.waitUntil(lambda: not layouts[1].root.exists() and place.undo_bar.isVisible())
     rest, bar = place.table.list.geometry(), place.undo_bar
     for side in (rest.topLeft(), rest.topRight()):  # the bar is right below the list, and as wide
@@ -227,7 +251,7 @@ def test_a_deleted_run_can_be_put_back_and_goes_for_good_otherwise(
     assert not place.undo_bar.isVisible()
     qtbot.waitUntil(lambda: shown_run(place) == run_id(2))
     page_of(qtbot, place, 2)
-    place.actions_of_runs[RunCommand.DELETE].trigger()
+    delete_asked(qtbot, place)
     qtbot.waitUntil(place.undo_bar.isVisible)
     place.undo_bar.expire()
     qtbot.waitUntil(lambda: [path.name for path in (tmp_path / "runs").iterdir()] == [run_id(1)])
@@ -243,7 +267,7 @@ def test_what_is_not_deleted_with_others_is_said(qtbot: QtBot, opened: Opened, t
     place.table.list.selectAll()
     qtbot.waitUntil(delete.isEnabled)
     assert "Not now" not in delete.toolTip()
-    delete.trigger()
+    delete_asked(qtbot, place)
     qtbot.waitUntil(lambda: not over.root.exists())
     assert "is not deleted: the run is" in place.table.problem.text()
     assert goes_on.root.exists()
@@ -260,7 +284,7 @@ def test_what_a_deleted_run_leaves_on_its_nodes_is_said(qtbot: QtBot, opened: Op
     )
     place = opened(tmp_path)
     page_of(qtbot, place, 2)
-    place.actions_of_runs[RunCommand.DELETE].trigger()
+    delete_asked(qtbot, place)
     qtbot.waitUntil(place.undo_bar.isVisible)
     with qtbot.waitSignal(place.commands.failed, timeout=30_000) as caught:
         place.undo_bar.expire()
@@ -293,7 +317,7 @@ def test_the_last_run_deleted_leaves_what_teaches(qtbot: QtBot, opened: Opened, 
     add_failed_run(tmp_path, 1)
     place = opened(tmp_path)
     page_of(qtbot, place, 1)
-    place.actions_of_runs[RunCommand.DELETE].trigger()
+    delete_asked(qtbot, place)
     qtbot.waitUntil(place.undo_bar.isVisible)
     assert place.page is None
     assert "No run is selected" in place.shown.empty_text
