@@ -1,6 +1,6 @@
 """A hundred wrong calls of public functions: each error names the argument and what would be right."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from torch import nn
 
 import torchdeck.distributed
 from torchdeck.contract.refusal import Refusal
+from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
+from torchdeck.distributed import DistributedTrainer
 
 NAMES = [
     ("DistributedSampler(8, 2, 0, sed=1)", "did you mean 'seed'?"),
@@ -149,6 +151,9 @@ VALUES = [
     ("CheckpointManager(folder, keep_last=0)", "at least 1 checkpoint must be kept"),
     ("strategy.load(folder, model, optimizer)", "there is no checkpoint in"),
     ("strategy.save(folder, model, optimizer, step=-1)", "step is -1: expected a whole number from 0"),
+    ("planned().fit(x[:2], y[:2], epochs=5)", "epochs is 5, and the batch plan has 1: build it with 5"),
+    ("planned().fit(x[:2], y[:2], steps=50)", "steps is 50, and the batch plan of 1 epoch ends after step"),
+    ("resumed().fit(x[:2], y[:2], steps=50)", "this run has none: give batch_plan, or start over"),
 ]
 CALLS = [*NAMES, *MISSING, *KINDS, *VALUES]
 
@@ -174,7 +179,27 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
             "folder": tmp_path_factory.mktemp("wrong") / "folder",
             "strategy": strategy,
             "trainer": library.DistributedTrainer(nn.Linear(2, 2), loss=nn.CrossEntropyLoss()),
+            **with_a_plan(tmp_path_factory.mktemp("planned")),
         }
+
+
+def with_a_plan(folder: Path) -> dict[str, Callable[[], DistributedTrainer]]:
+    """Functions that make trainers: with a batch plan of two samples and one epoch, given as a Path; and
+    without it, from a checkpoint that was made with it.
+    """
+    plan = folder / "plan"
+    save_batch_plan(build_batch_plan(np.array([3, 4]), token_budget=8), plan)
+
+    def planned() -> DistributedTrainer:
+        return DistributedTrainer(nn.Linear(2, 2), loss=nn.CrossEntropyLoss(), batch_plan=plan)
+
+    trainer = planned()
+    trainer.fit(torch.zeros(2, 2), torch.zeros(2, dtype=torch.long), epochs=1)
+    saved = trainer.save_checkpoint(folder / "checkpoints")
+    return {
+        "planned": planned,
+        "resumed": lambda: DistributedTrainer(nn.Linear(2, 2), loss=nn.CrossEntropyLoss(), resume=saved),
+    }
 
 
 def test_there_are_a_hundred() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ from torchdeck.distributed.strategies.base import STRATEGIES, DistributedStrateg
 from torchdeck.distributed.strategies.configs import HasStrategy, strategy_table
 from torchdeck.environment import DistributedConfig
 
-_NAMED = ("optimizer", "lr", "accumulation")
+_NAMED = ("optimizer", "lr", "accumulation", "batch_plan")
 """Fields of the training table that are named arguments of DistributedTrainer."""
 
 
@@ -88,13 +89,15 @@ def make_settings(
             fix=f"options are {', '.join(sorted(known))}",
         )
     later = {"steps": 1, "epochs": None, "microbatch": 1}
+    plan = training.get("batch_plan")
+    path = {"batch_plan": os.fspath(plan)} if isinstance(plan, os.PathLike) else {}
     own = {"scaled_lr": training["lr"], "precision": strategy.precision.name}
     settings = RecipeSettings(
         version=SETTINGS_VERSION,
         recipe="DistributedTrainer",
         model={},
         data={"workers": workers},
-        training=read_fields(TrainingSettings, {**training, **later, **own}, "training"),
+        training=read_fields(TrainingSettings, {**training, **path, **later, **own}, "training"),
         distributed=strategy.settings,
         checkpoint=read_fields(
             CheckpointSettings, {**checkpoint, **_cadence(checkpoint_every)}, "checkpoint"
