@@ -282,7 +282,7 @@ print(json.dumps([place, ids]))
 
 @pytest.mark.processes
 @pytest.mark.block("batch_plans", 10)
-def test_shards_made_in_advance(folder: Path, launched: Launched) -> None:  # noqa: ARG001 - unsets variables
+def test_shards_made_in_advance(folder: Path, launched: Launched) -> None:
     """RANK alone: a process of its own, which has its shard whole."""
     assert main(["data", "batchplan", "shard", "-p", "batch_plan/", "-w", "4", "-o", "shards/"]) == 0
     (folder / "train.py").write_text(PLAN_OPTION)
