@@ -53,6 +53,11 @@ NAMES = [
     ("strategy.clip_grad_norm(model, max_nrom=1.0)", "did you mean 'max_norm'?"),
     ("strategy.save(folder, model, optimizer, stpe=1)", "did you mean 'step'?"),
     ("get_preset(nam='mild')", "did you mean 'name'?"),
+    ("plan.iter_from(0, microbatch=3)", "did you mean 'microbatch_idx'?"),
+    ("strategy.barrier(time_out=3.0)", "did you mean 'timeout'?"),
+    ("strategy.prepare_dataloader(x, sed=1)", "did you mean 'seed'?"),
+    ("RankAwareSeedGenerator(0, 2).generate_seed(sample=1, rank=0)", "did you mean 'sample_id'?"),
+    ("DistributedRangeSplitter(8, 2).get_rank_range(ranks=1)", "did you mean 'rank'?"),
     ("redistribution_report(8, 2, new_world=3)", "did you mean 'new_world_size'?"),
 ]
 MISSING = [
@@ -118,6 +123,14 @@ KINDS = [
     ("strategy.save(folder, model, optimizer, step='1')", "step is '1': expected a whole number"),
     ("register_strategy(3)", "kind is 3: give a subclass of DistributedStrategy"),
     ("augment_image(x, None, '')", "params is None: expected AugmentationParams"),
+    ("plan.iter_from('x')", "epoch is 'x': expected a whole number"),
+    ("plan.microbatch('a', 1)", "epoch is 'a': expected a whole number"),
+    ("plan.iter_epoch('0')", "epoch is '0': expected a whole number"),
+    ("interleave_microbatches([3])", "a microbatch is 3: give those of a batch plan"),
+    ("check_agreement(3, {})", "group is 3: give strategy.group"),
+    ("strategy.barrier('x')", "timeout is 'x': expected a number or None"),
+    ("strategy.print('a', sep=3)", "sep is 3: expected a text"),
+    ("strategy.prepare_dataloader([3])", "loader is an object of type list: expected DataLoader"),
 ]
 VALUES = [
     ("DistributedSampler(8, 2, 2)", "rank is 2: expected a whole number from 0 to 1"),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+from torchdeck.contract.arguments.checked_call import checked_class
 from torchdeck.distributed.checked import OTHERS, SettingsError, read_fields
 
 SETTINGS_VERSION = 1
@@ -137,6 +138,7 @@ class HsdpSettings:
     shard: int = 1
 
 
+@checked_class
 @dataclass(frozen=True)
 class DistributedSettings:
     """Settings of the ranks' cooperation; the backend is resolved, `timeout` is in seconds."""

@@ -55,6 +55,7 @@ class DistributedStrategy:
     usual_precision: ClassVar[str] = "fp32"
     """Without `training.mixed_precision`."""
 
+    @arguments(own_checks=True)
     def __init__(self, config: Any) -> None:
         if not self.name:
             raise ArgumentError(
@@ -76,6 +77,7 @@ class DistributedStrategy:
             cls.kinds.setdefault(cls.name, cls)
 
     @classmethod
+    @arguments(own_checks=True)
     def from_config(cls, config: Any) -> DistributedStrategy:
         """Make the strategy that `config.distributed.strategy` names; without one, `single`.
 
@@ -164,6 +166,7 @@ class DistributedStrategy:
         """
         return self.library.optimizer_step(optimizer)
 
+    @arguments(own_checks=True)
     def to_device(self, batch: Any) -> Any:
         """Return `batch` with its tensors on this rank's device."""
         return self.library.to_device(batch)
