@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -175,17 +176,19 @@ def test_practices(found: Found, name: str, wrapped: str) -> None:
 
 @pytest.mark.block("strategies", 10)
 @pytest.mark.parametrize("name", ["single", "fsdp"])
-def test_configuration_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a YAML file holds, as mappings."""
+def test_configuration_files(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A YAML file, as mappings."""
+    yaml: Any = import_module("yaml")  # has no types; a dependency of mkdocs
     for variable in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(variable, raising=False)
-    strategy = DistributedStrategy.from_config({"distributed": {"strategy": name}})
+    file = tmp_path / "distributed.yaml"
+    file.write_text(f"distributed:\n  strategy: {name}  # a comment\n")
+    strategy = DistributedStrategy.from_config(yaml.safe_load(file.read_text()))
     assert type(strategy).__name__ == KINDS[name]
     assert strategy.library.name == name
     # YAML reads "no" as false
-    full = DistributedStrategy.from_config(
-        {"distributed": {"strategy": name}, "training": {"mixed_precision": False}}
-    )
+    file.write_text(f"{file.read_text()}training:\n  mixed_precision: no\n")
+    full = DistributedStrategy.from_config(yaml.safe_load(file.read_text()))
     assert full.library.precision.name == "fp32"
 
 
