@@ -164,6 +164,9 @@ VALUES = [
     ("CheckpointManager(folder, keep_last=0)", "at least 1 checkpoint must be kept"),
     ("strategy.load(folder, model, optimizer)", "there is no checkpoint in"),
     ("strategy.save(folder, model, optimizer, step=-1)", "step is -1: expected a whole number from 0"),
+    ("DistributedStrategy.from_config({'strategy': 'ddp', 'timeout': -1})", "config.timeout is -1"),
+    ("DistributedTrainer(model, loss=loss, betas=(0.9, 'a'))", "betas[1] is 'a': expected a number"),
+    ("DistributedTrainer(model, loss=loss, balance='tokens')", "give batch_plan, or leave out balance"),
     ("planned().fit(x[:2], y[:2], epochs=5)", "epochs is 5, and the batch plan has 1: build it with 5"),
     ("planned().fit(x[:2], y[:2], steps=50)", "steps is 50, and the batch plan of 1 epoch ends after step"),
     ("resumed().fit(x[:2], y[:2], steps=50)", "this run has none: give batch_plan, or start over"),
@@ -231,5 +234,6 @@ def test_a_wrong_call_says_what_is_right(names: dict[str, Any], call: str, right
     assert error.fix or error.why or " must be " in error.what  # the last has what is right in one sentence
     assert right in str(error)
     assert " at 0x" not in str(error)
+    assert "training." not in str(error), "a key of a run file, which the caller does not have"
     folder: Path = names["folder"]
     assert not folder.exists()
