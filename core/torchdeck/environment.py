@@ -147,6 +147,7 @@ class DistributedConfig(Place):
         _check_types(cls, explicit)
         return cls(**{**_from_variables(environ, explicit), **explicit})
 
+    @arguments(own_checks=True)
     def with_backend(self, backend: str) -> DistributedConfig:
         """A copy with another backend."""
         return dataclasses.replace(self, backend=backend)

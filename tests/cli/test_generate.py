@@ -62,7 +62,13 @@ def test_all_sources_of_one_model_answer_alike(
     options = ("--prompt", "to be", "--seed", "4", "--max-tokens", "12", "--top-k", "20")
     found = [
         command.json("generate", *source, *options)
-        for source in (("tiny",), (checkpoint,), (export, "--run", "tiny"), (weights, "--run", run_file))
+        for source in (
+            ("tiny",),
+            (checkpoint,),
+            (export,),
+            (export, "--run", "tiny"),
+            (weights, "--run", run_file),
+        )
     ]
     assert len({row["answer"] for row in found}) == 1
     assert {row["tokens"] for row in found} == {12}

@@ -15,12 +15,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from support.documents.augmented_process import count_samples
+from support.ranks.measured_ranks import measure
 from torchdeck.compat.augmentation import (
     AugmentationConfig,
-    AugmentationParams,
     DistributedRangeSplitter,
     RankAwareSeedGenerator,
     RankRange,
@@ -372,32 +371,21 @@ def test_memory_while_a_stream_is_read() -> None:
 
 
 @pytest.mark.block("augmentation", 24)
+@pytest.mark.processes
 def test_torchs_loader() -> None:
-    """A data set that augments by the stream, read by torch's loader and sampler, on each of two ranks."""
-    base = [torch.full((2,), float(number)) for number in range(8)]
-
-    class Augmented(Dataset[torch.Tensor]):
-        def __init__(self, params: list[AugmentationParams]) -> None:
-            self.params = params
-
-        def __len__(self) -> int:
-            return len(self.params)
-
-        def __getitem__(self, index: int) -> torch.Tensor:
-            return base[index] * self.params[index]["brightness"]
-
+    """Two ranks of torch's group, each with a data set that augments by its stream. torch's sampler divides
+    those samples once more, as in the document.
+    """
     config = get_preset("mild")
-    for rank in range(2):
-        stream = stream_distributed_augmentation_chain(num_samples=8, rank=rank, world_size=2, config=config)
-        data = Augmented(list(stream))
-        sampler: DistributedSampler[torch.Tensor] = DistributedSampler(data, 1, 0, shuffle=False)
-        loader = DataLoader(data, batch_size=2, sampler=sampler)
+    (ranks,) = measure("support.documents.augmented_ranks:loaded", [{"world_size": 2}])
+    order = torch.randperm(4, generator=torch.Generator().manual_seed(0)).tolist()
+    for rank, rows in enumerate(ranks):
         factors = [
             gen_distributed_augmentation_params(4 * rank + number, rank, config, world_size=2)["brightness"]
-            for number in range(4)
+            for number in order[rank::2]
         ]
-        expected = torch.stack([base[number] * factor for number, factor in enumerate(factors)])
-        assert torch.equal(torch.cat(list(loader)), expected)
+        expected = [number * factor for number, factor in zip(order[rank::2], factors, strict=True)]
+        assert rows == pytest.approx(expected)
 
 
 @pytest.mark.block("augmentation", 25)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -138,23 +141,21 @@ def test_sharding(names: ModuleType, plan: BatchPlan) -> None:
         for shard in [[mb for _, _, mb in plan.shard(rank, 4).iter_from(0)]]
     }
     assert {rank: (s["num_batches"], s["total_tokens"]) for rank, s in stats.items()} == expected
-    from torchdeck.compat.batch_plans.sharding import compute_shard_stats
-
-    assert dict(compute_shard_stats(plan, world_size=4)[1]) == dict(stats[1])
+    sharding = import_module(f"{names.__name__}.sharding")
+    assert dict(sharding.compute_shard_stats(plan, world_size=4)[1]) == dict(stats[1])
 
 
 @pytest.mark.block("batch_plans", 5)
 def test_positions(names: ModuleType, folder: Path, plan: BatchPlan) -> None:
     """A position comes back from its file, and the rest of the plan begins there."""
-    from torchdeck.compat.batch_plans.checkpoint import iter_from_checkpoint
-
+    checkpoint = import_module(f"{names.__name__}.checkpoint")
     pos = names.CheckpointPosition(epoch=1, microbatch_idx=5, global_step=25)
     names.save_checkpoint_position(pos, "checkpoint_pos.json")
     pos = names.load_checkpoint_position("checkpoint_pos.json")
     assert (pos.epoch, pos.microbatch_idx, pos.global_step) == (1, 5, 25)
     rest = [(epoch, index) for epoch, index, _ in plan.iter_from(pos.epoch, pos.microbatch_idx)]
     assert rest == [(1, index) for index in range(5, plan.microbatches(1))]
-    for iterate in (iter_from_checkpoint, names.iter_from_checkpoint):
+    for iterate in (checkpoint.iter_from_checkpoint, names.iter_from_checkpoint):
         assert [(epoch, index) for epoch, index, _ in iterate(plan, pos)] == rest
         whole = [(epoch, index) for epoch, index, _ in iterate(plan, None)]
         assert whole == [(epoch, index) for epoch, index, _ in plan.iter_from(0)]
@@ -263,22 +264,42 @@ def test_script_resumes(names: ModuleType, folder: Path, launched: Launched) -> 
     assert steps == shard.total_microbatches
 
 
+PLAN_OPTION = """
+import argparse, json
+from torchdeck.compat.batch_plans import DistributedConfig, get_rank, is_main_process, shard_batch_plan
+from torchdeck.data import load_batch_plan
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--plan")
+config = DistributedConfig.from_env()
+shard = load_batch_plan(parser.parse_args().plan)
+mine = shard_batch_plan(shard, config)
+place = [config.rank, config.world_size, config.is_distributed, get_rank(), is_main_process(), mine is shard]
+ids = [int(sample) for microbatch in mine.iter_epoch(0) for sample in microbatch.sample_ids]
+print(json.dumps([place, ids]))
+"""
+
+
+@pytest.mark.processes
 @pytest.mark.block("batch_plans", 10)
 def test_shards_made_in_advance(folder: Path, launched: Launched) -> None:
     """RANK alone: a process of its own, which has its shard whole."""
-    from torchdeck.compat import batch_plans
-
     assert main(["data", "batchplan", "shard", "-p", "batch_plan/", "-w", "4", "-o", "shards/"]) == 0
+    (folder / "train.py").write_text(PLAN_OPTION)
     seen: list[int] = []
     for rank in range(4):
-        launched(RANK=rank)
-        config = batch_plans.DistributedConfig.from_env()
-        assert (config.rank, config.world_size, config.is_distributed) == (rank, 1, False)
-        assert (batch_plans.get_rank(), batch_plans.is_main_process()) == (rank, rank == 0)
-        shard = data.load_batch_plan(f"shards/rank_{rank}/")
-        mine = batch_plans.shard_batch_plan(shard, config)
-        assert mine is shard
-        seen += [sample for mb in mine.iter_epoch(0) for sample in mb.sample_ids.tolist()]
+        done = subprocess.run(
+            [sys.executable, "train.py", "--plan", f"shards/rank_{rank}/"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RANK": str(rank)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        place, samples = json.loads(done.stdout)
+        assert place == [rank, 1, False, rank, rank == 0, True]
+        seen += samples
     assert sorted(seen) == list(range(len(LENGTHS)))
 
 

@@ -11,7 +11,7 @@ from support.agents.bundle import lay_bundle
 from support.agents.controlled_run import nothing_left
 from support.cli.command import Command
 from support.documents import launched
-from support.documents.launched import by_hand, by_torchrun, saw
+from support.documents.launched import by_hand, by_script, by_torchrun, saw
 from support.system.free_port import free_port
 from torchdeck.compat.strategies import LaunchError, launch_distributed
 from torchdeck.contract.arguments.errors import ArgumentError
@@ -86,26 +86,14 @@ def test_torchrun_with_accumulation(with_options: Path) -> None:
     check_weights(with_options, [[0, 2, 0], [1, 2, 1]])
 
 
-def node(rank: int, *, port: int, nproc: int, arguments: list[str]) -> list[str]:
-    """The arguments of torchrun on one of two nodes."""
-    return [
-        f"--nproc_per_node={nproc}",
-        "--nnodes=2",
-        f"--node_rank={rank}",
-        f"--master_addr={HERE}",
-        f"--master_port={port}",
-        "train.py",
-        *arguments,
-    ]
-
-
 @pytest.mark.block("strategies", 7)
 @pytest.mark.block("ddp_fsdp", 5)
 def test_torchrun_on_two_nodes(with_options: Path) -> None:
-    """One rank each, both on this machine."""
+    """One rank each, both on this machine, by a script that takes its numbers from variables."""
     port = free_port()
-    options = ["--dataset_name", "wikitext", "--batch_size", "8"]
-    by_torchrun(with_options, *(node(rank, port=port, nproc=1, arguments=options) for rank in range(2)))
+    shared = {"NUM_NODES": 2, "MASTER_ADDR": HERE, "MASTER_PORT": port}
+    nodes = [{**shared, "NODE_RANK": rank} for rank in range(2)]
+    by_script(with_options, nodes, "--dataset_name", "wikitext", "--batch_size", "8")
     check_weights(with_options, [[0, 2, 0], [1, 2, 0]])
     assert [one["master"] for one in saw(with_options, 2)] == [[HERE, str(port)]] * 2
 

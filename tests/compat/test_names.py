@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import torchdeck
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.runtime_bundle import ship
 
 PACKAGES = ("batch_plans", "ddp_fsdp", "strategies", "augmentation", "object_api", "object_api.distributed")
@@ -44,6 +45,32 @@ def test_public_methods_are_documented(module: str) -> None:
         for name, value in vars(kind).items():
             if inspect.isfunction(value) and not name.startswith("_"):
                 assert inspect.getdoc(value), f"{kind.__name__}.{name}"
+
+
+WRONG = [
+    ("augmentation.gen_distributed_augmentation_params(1, 0, 'mild')", "config is 'mild': expected Augmen"),
+    ("augmentation.stream_distributed_augmentation_chain(8, 0, 1, 'mild')", "config is 'mild': expected Aug"),
+    ("augmentation.gen_distributed_augmentation_params(1, 0, seed=3)", "did you mean 'base_seed'?"),
+    ("augmentation.RankAwareSeedGenerator(0, 2).generate_seed(1)", "needs rank"),
+    ("batch_plans.shard_batch_plan([3], batch_plans.DistributedConfig())", "plan is an object of type list"),
+    ("ddp_fsdp.wrap_model_ddp('model')", "model is 'model': expected Module"),
+    ("ddp_fsdp.FSDP(3, sharding='full')", "did you mean 'sharding_strategy'?"),
+    ("ddp_fsdp.DistributedSampler(8)", "needs batch_size"),
+    ("strategies.find_latest_checkpoint(3)", "experiment_dir is 3: expected a text or Path"),
+    ("strategies.CheckpointManager('x', keeplast=1)", "did you mean 'keep_last'?"),
+    ("strategies.launch_distributed('train.py')", "needs config"),
+    ("object_api.distributed.DistributedTrainer(3, None, None)", "model is 3: expected Module"),
+    ("object_api.distributed.DDPConfig(bucket_size=1)", "did you mean 'bucket_size_mb'?"),
+    ("object_api.SequentialModel().add(3)", "module is 3: expected Module"),
+]
+
+
+@pytest.mark.parametrize(("call", "right"), WRONG, ids=[call for call, _ in WRONG])
+def test_a_wrong_call_says_what_is_right(call: str, right: str) -> None:
+    names = {package: import_module(f"torchdeck.compat.{package}") for package in PACKAGES[:-1]}
+    with pytest.raises(Refusal) as caught:
+        eval(call, dict(names))  # noqa: S307 - rows of this file
+    assert right in str(caught.value)
 
 
 @pytest.mark.processes

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch.optim import AdamW
 
 from support.documents import strategies_ranks as ranks
@@ -77,7 +79,9 @@ def test_fsdp(found: Found) -> None:
 
 @pytest.mark.block("strategies", 3)
 def test_deepspeed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each option of the configuration arrives; without DeepSpeed, setup says what to install."""
+    """Strategy, stage, offload and precision of the configuration arrive, the rest is the loop's; without
+    DeepSpeed, setup says what to install. What comes before prepare_optimizer is refused.
+    """
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)
     config = ranks.config("deepspeed", mixed_precision="bf16")
@@ -86,6 +90,14 @@ def test_deepspeed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(strategy, DeepSpeedStrategy)
     assert strategy.library.settings.options["deepspeed"] == {"zero_stage": 3, "offload_optimizer": True}
     assert strategy.library.precision.name == "bf16"
+    optimizer = AdamW(ranks.network().parameters())
+    for call in (
+        lambda: strategy.backward(torch.ones(())),
+        lambda: strategy.optimizer_step(optimizer),
+        lambda: strategy.library.accumulate(ranks.network(), last=True),
+    ):
+        with pytest.raises(RecipeError, match=r"call optimizer = strategy\.prepare_optimizer\(wrapped, opt"):
+            call()
     if importlib.util.find_spec("deepspeed") is None:
         with pytest.raises(RecipeError, match="pip install 'torchdeck\\[deepspeed\\]'"):
             strategy.setup()
@@ -153,7 +165,9 @@ def test_the_newest_of_folders_of_ones_own(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.block("strategies", 8, 9, 11)
 @pytest.mark.parametrize(("name", "wrapped"), [("ddp", "DistributedDataParallel"), ("single", "Sequential")])
 def test_practices(found: Found, name: str, wrapped: str) -> None:
-    """The configuration selects the strategy; rank 0 alone logs; the batch counts all ranks."""
+    """The configuration selects the strategy, and wrap_model alone joins the ranks; rank 0 alone logs; the
+    batch counts all ranks.
+    """
     for rank, one in enumerate(found[f"practices {name}"]):
         assert one["wrapped"] == wrapped
         assert one["logged"] == (1 if rank == 0 else 0)
@@ -162,17 +176,19 @@ def test_practices(found: Found, name: str, wrapped: str) -> None:
 
 @pytest.mark.block("strategies", 10)
 @pytest.mark.parametrize("name", ["single", "fsdp"])
-def test_configuration_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a YAML file holds, as mappings."""
+def test_configuration_files(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A YAML file, as mappings."""
+    yaml: Any = import_module("yaml")  # has no types; a dependency of mkdocs
     for variable in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(variable, raising=False)
-    strategy = DistributedStrategy.from_config({"distributed": {"strategy": name}})
+    file = tmp_path / "distributed.yaml"
+    file.write_text(f"distributed:\n  strategy: {name}  # a comment\n")
+    strategy = DistributedStrategy.from_config(yaml.safe_load(file.read_text()))
     assert type(strategy).__name__ == KINDS[name]
     assert strategy.library.name == name
     # YAML reads "no" as false
-    full = DistributedStrategy.from_config(
-        {"distributed": {"strategy": name}, "training": {"mixed_precision": False}}
-    )
+    file.write_text(f"{file.read_text()}training:\n  mixed_precision: no\n")
+    full = DistributedStrategy.from_config(yaml.safe_load(file.read_text()))
     assert full.library.precision.name == "fp32"
 
 
@@ -184,3 +200,7 @@ def test_what_is_refused(found: Found) -> None:
     assert said["none"].startswith("CheckpointError: there is no checkpoint in")
     assert said["half"].startswith("ArgumentError: only one of model and optimizer is given")
     assert "config has no experiment.output_dir" in said["folder"]
+    assert said["unnamed"] == said["strategy"], "a base class of one's own is no strategy by name"
+    assert "SingleStrategy, and not of torchdeck.compat.strategies" in said["manager"]
+    assert said["timeout"].startswith("ArgumentError: timeout is '5': expected a number or None")
+    assert said["step"].startswith("ArgumentError: step is '5': expected a whole number")

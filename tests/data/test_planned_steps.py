@@ -92,8 +92,8 @@ def test_length_in_epochs_and_steps() -> None:
 @pytest.mark.parametrize(
     ("steps", "epochs", "sentence"),
     [
-        (None, 2.5, "training.epochs is 2.5, and the batch plan has 2: build it with 3 epochs"),
-        (1000, None, "training.steps is 1000, and the batch plan of 2 epochs ends after step"),
+        (None, 2.5, "epochs is 2.5, and the batch plan has 2: build it with 3 epochs"),
+        (1000, None, "steps is 1000, and the batch plan of 2 epochs ends after step"),
     ],
 )
 def test_longer_than_the_plan_is_refused(steps: int | None, epochs: float | None, sentence: str) -> None:
@@ -106,10 +106,10 @@ def test_longer_than_the_plan_is_refused(steps: int | None, epochs: float | None
 def test_the_epochs_that_are_named_suffice() -> None:
     """The number of epochs that is said holds the steps, and one fewer does not."""
     with pytest.raises(
-        BatchPlanError, match=r"build it with --epochs (\d+), or train for at most \d+ "
+        BatchPlanError, match=r"build it with (\d+) epochs, or train for at most \d+ "
     ) as caught:
         steps_of(plan_of()).total_steps(1000, None, steps_of(plan_of()).start)
-    found = re.search(r"--epochs (\d+)", str(caught.value))
+    found = re.search(r"with (\d+) epochs", str(caught.value))
     assert found is not None
     enough = steps_of(plan_of(epochs=int(found[1])))
     assert enough.total_steps(1000, None, enough.start) == 1000
@@ -125,7 +125,7 @@ def test_a_checkpoint_of_another_order_is_refused() -> None:
         order.restored(other.start.to_json())
     with pytest.raises(PositionError, match="was made without a batch plan, and this run has one"):
         order.restored(Position(0, 4, 2).to_json())
-    with pytest.raises(PositionError, match="and this run has none: give training"):
+    with pytest.raises(PositionError, match="and this run has none: give batch_plan"):
         SEEDED.restored(order.start.to_json())
     with pytest.raises(PositionError, match="is not a position in a batch plan"):
         order.steps(Position())

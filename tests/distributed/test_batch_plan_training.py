@@ -215,7 +215,7 @@ def test_a_plan_that_was_edited_or_is_too_short_is_refused(tmp_path: Path, here:
     """One changed byte in its columns is found by its hash; more epochs than it has are not made up."""
     make_plan(tmp_path / "plan")
     longer = single(tmp_path, tmp_path / "plan", steps=None, epochs=3.0)
-    assert "training.epochs is 3, and the batch plan has 2" in refused(here, longer, tmp_path)
+    assert "epochs is 3, and the batch plan has 2" in refused(here, longer, tmp_path)
     largest = max((path for path in (tmp_path / "plan").iterdir()), key=lambda path: path.stat().st_size)
     content = bytearray(largest.read_bytes())
     content[-3] ^= 1
@@ -242,7 +242,7 @@ def test_another_plan_or_other_data_is_not_gone_on_with(tmp_path: Path, here: Ra
     assert "give the plan it was made with" in resumed(single(tmp_path, tmp_path / "other", **common))
     without = single(tmp_path, tmp_path / "plan", **common)
     without["training"]["batch_plan"] = None
-    assert "and this run has none: give training.batch_plan" in resumed(without)
+    assert "and this run has none: give batch_plan" in resumed(without)
     recipe.write_text(Path(RECIPE).read_text() + "\n\nMasked.fingerprint = 'yours'\n")
     message = resumed(single(tmp_path, tmp_path / "plan", **common))
     assert "was trained on data with fingerprint mine, and the training data has yours" in message

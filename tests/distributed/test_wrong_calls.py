@@ -1,6 +1,6 @@
 """A hundred wrong calls of public functions: each error names the argument and what would be right."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from torch import nn
 
 import torchdeck.distributed
 from torchdeck.contract.refusal import Refusal
+from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
+from torchdeck.distributed import DistributedTrainer
 
 NAMES = [
     ("DistributedSampler(8, 2, 0, sed=1)", "did you mean 'seed'?"),
@@ -51,6 +53,11 @@ NAMES = [
     ("strategy.clip_grad_norm(model, max_nrom=1.0)", "did you mean 'max_norm'?"),
     ("strategy.save(folder, model, optimizer, stpe=1)", "did you mean 'step'?"),
     ("get_preset(nam='mild')", "did you mean 'name'?"),
+    ("plan.iter_from(0, microbatch=3)", "did you mean 'microbatch_idx'?"),
+    ("strategy.barrier(time_out=3.0)", "did you mean 'timeout'?"),
+    ("strategy.prepare_dataloader(x, sed=1)", "did you mean 'seed'?"),
+    ("RankAwareSeedGenerator(0, 2).generate_seed(sample=1, rank=0)", "did you mean 'sample_id'?"),
+    ("DistributedRangeSplitter(8, 2).get_rank_range(ranks=1)", "did you mean 'rank'?"),
     ("redistribution_report(8, 2, new_world=3)", "did you mean 'new_world_size'?"),
 ]
 MISSING = [
@@ -116,6 +123,14 @@ KINDS = [
     ("strategy.save(folder, model, optimizer, step='1')", "step is '1': expected a whole number"),
     ("register_strategy(3)", "kind is 3: give a subclass of DistributedStrategy"),
     ("augment_image(x, None, '')", "params is None: expected AugmentationParams"),
+    ("plan.iter_from('x')", "epoch is 'x': expected a whole number"),
+    ("plan.microbatch('a', 1)", "epoch is 'a': expected a whole number"),
+    ("plan.iter_epoch('0')", "epoch is '0': expected a whole number"),
+    ("interleave_microbatches([3])", "a microbatch is 3: give those of a batch plan"),
+    ("check_agreement(3, {})", "group is 3: give strategy.group"),
+    ("strategy.barrier('x')", "timeout is 'x': expected a number or None"),
+    ("strategy.print('a', sep=3)", "sep is 3: expected a text"),
+    ("strategy.prepare_dataloader([3])", "loader is an object of type list: expected DataLoader"),
 ]
 VALUES = [
     ("DistributedSampler(8, 2, 2)", "rank is 2: expected a whole number from 0 to 1"),
@@ -149,6 +164,12 @@ VALUES = [
     ("CheckpointManager(folder, keep_last=0)", "at least 1 checkpoint must be kept"),
     ("strategy.load(folder, model, optimizer)", "there is no checkpoint in"),
     ("strategy.save(folder, model, optimizer, step=-1)", "step is -1: expected a whole number from 0"),
+    ("DistributedStrategy.from_config({'strategy': 'ddp', 'timeout': -1})", "config.timeout is -1"),
+    ("DistributedTrainer(model, loss=loss, betas=(0.9, 'a'))", "betas[1] is 'a': expected a number"),
+    ("DistributedTrainer(model, loss=loss, balance='tokens')", "give batch_plan, or leave out balance"),
+    ("planned().fit(x[:2], y[:2], epochs=5)", "epochs is 5, and the batch plan has 1: build it with 5"),
+    ("planned().fit(x[:2], y[:2], steps=50)", "steps is 50, and the batch plan of 1 epoch ends after step"),
+    ("resumed().fit(x[:2], y[:2], steps=50)", "this run has none: give batch_plan, or start over"),
 ]
 CALLS = [*NAMES, *MISSING, *KINDS, *VALUES]
 
@@ -174,7 +195,27 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
             "folder": tmp_path_factory.mktemp("wrong") / "folder",
             "strategy": strategy,
             "trainer": library.DistributedTrainer(nn.Linear(2, 2), loss=nn.CrossEntropyLoss()),
+            **with_a_plan(tmp_path_factory.mktemp("planned")),
         }
+
+
+def with_a_plan(folder: Path) -> dict[str, Callable[[], DistributedTrainer]]:
+    """Functions that make trainers: with a batch plan of two samples and one epoch, given as a Path; and
+    without it, from a checkpoint that was made with it.
+    """
+    plan = folder / "plan"
+    save_batch_plan(build_batch_plan(np.array([3, 4]), token_budget=8), plan)
+
+    def planned() -> DistributedTrainer:
+        return DistributedTrainer(nn.Linear(2, 2), loss=nn.CrossEntropyLoss(), batch_plan=plan)
+
+    trainer = planned()
+    trainer.fit(torch.zeros(2, 2), torch.zeros(2, dtype=torch.long), epochs=1)
+    saved = trainer.save_checkpoint(folder / "checkpoints")
+    return {
+        "planned": planned,
+        "resumed": lambda: DistributedTrainer(nn.Linear(2, 2), loss=nn.CrossEntropyLoss(), resume=saved),
+    }
 
 
 def test_there_are_a_hundred() -> None:
@@ -193,5 +234,6 @@ def test_a_wrong_call_says_what_is_right(names: dict[str, Any], call: str, right
     assert error.fix or error.why or " must be " in error.what  # the last has what is right in one sentence
     assert right in str(error)
     assert " at 0x" not in str(error)
+    assert "training." not in str(error), "a key of a run file, which the caller does not have"
     folder: Path = names["folder"]
     assert not folder.exists()

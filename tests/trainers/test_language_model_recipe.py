@@ -84,6 +84,14 @@ def test_what_is_trained_is_what_is_planned(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_it_starts_from_weights_of_another_training(method: str, folder: Path, tmp_path: Path) -> None:
+    """`model.init_from` names a file with all of the model, LoRA's matrices too."""
+    model = {"path": str(folder / "model"), "method": method}
+    (found,) = asked("started", {"model": model, "weights": str(tmp_path / f"{method}.pt")})
+    assert found == {"equal": True, "as fresh": False}
+
+
 def copied(folder: Path, name: str, *lost: str) -> Path:
     """A copy of the model without some of its files."""
     shutil.copytree(folder / "model", folder / name)

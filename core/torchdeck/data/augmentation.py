@@ -107,6 +107,7 @@ class SampleSeedGenerator:
         self.base_seed, self.epoch = base_seed, epoch
         self.stream = SeedStream(base_seed, epoch, 0)
 
+    @arguments(own_checks=True)
     def generate_seed(self, sample_id: int) -> str:
         """Return the seed of one sample, 64 hexadecimal digits, in O(1).
 
@@ -136,6 +137,7 @@ class RankAwareSeedGenerator:
         self.world_size = whole_number("world_size", world_size, 1)
         self.base_seed, self.epoch = base_seed, epoch
 
+    @arguments(own_checks=True)
     def generate_seed(self, sample_id: int, rank: int) -> str:
         """Return the seed of one sample on one rank, 64 hexadecimal digits, in O(1).
 
@@ -144,6 +146,7 @@ class RankAwareSeedGenerator:
         """
         return hexadecimal(self.stream(rank).words(sample_id, 1))[0]
 
+    @arguments(own_checks=True)
     def generate_seeds(self, first_id: int, count: int, rank: int) -> list[str]:
         """Return the seeds of `count` consecutive samples, from first_id on, on one rank.
 
@@ -152,6 +155,7 @@ class RankAwareSeedGenerator:
         """
         return hexadecimal(self.stream(rank).words(first_id, count))
 
+    @arguments(own_checks=True)
     def stream(self, rank: int) -> SeedStream:
         """Return the random stream of one rank, for every sample.
 
@@ -259,6 +263,7 @@ class Augmentation:
         by_sample = SampleSeedGenerator(base_seed, epoch)
         self._seeds = by_rank.stream(rank) if mode == "rank" else by_sample.stream
 
+    @arguments(own_checks=True)
     def one(self, sample_id: int) -> AugmentationParams:
         """Return the parameters of one sample, in O(1).
 
@@ -267,6 +272,7 @@ class Augmentation:
         """
         return self.range(sample_id, 1)[0]
 
+    @arguments(own_checks=True)
     def range(self, first_id: int, count: int) -> AugmentationChunk:
         """Return the parameters of `count` consecutive samples, from first_id on.
 
@@ -276,6 +282,7 @@ class Augmentation:
         words = self._seeds.words(first_id, count)
         return _chunk(first_id + np.arange(count, dtype=np.int64), words, self.config)
 
+    @arguments(own_checks=True)
     def many(self, sample_ids: Sequence[int] | Ids) -> AugmentationChunk:
         """Return the parameters of samples in any order. For consecutive ids `range` is faster.
 

@@ -78,6 +78,7 @@ class AugmentationConfig:
             raise ArgumentError(f"scale_range starts at {self.scale_range[0]}", fix="it must be above 0")
         whole_number("augmentation_depth", self.augmentation_depth, 1, len(AUGMENTATIONS))
 
+    @arguments(own_checks=True)
     def range_of(self, name: str) -> Range:
         """Return the range of one of AUGMENTATIONS."""
         found: Range = getattr(self, f"{name}_range")

@@ -49,6 +49,7 @@ class CheckpointPosition:
         return {"v": 1, **self.to_dict()}
 
     @classmethod
+    @arguments(own_checks=True)
     def from_json(cls, value: Any) -> CheckpointPosition:
         """Read a position from `value`.
 
@@ -62,6 +63,7 @@ class CheckpointPosition:
         return {name: getattr(self, name) for name in _FIELDS}
 
     @classmethod
+    @arguments(own_checks=True)
     def from_dict(cls, value: Mapping[str, Any]) -> CheckpointPosition:
         """Return the position with the fields of `value`; those that it lacks are 0.
 
@@ -95,12 +97,14 @@ class CheckpointPosition:
         """
         return _read(path, cls.from_json)
 
+    @arguments(own_checks=True)
     def check(self, plan: BatchPlan) -> None:
         """Raise PositionError if this is not a position in `plan`. The end of the plan is one."""
         from torchdeck.data.batch_plan.plan_steps import PlanPosition
 
         PlanPosition(self.epoch, self.microbatch_idx, self.global_step).check(plan)
 
+    @arguments(own_checks=True)
     def advanced(self, plan: BatchPlan, microbatches: int) -> CheckpointPosition:
         """Return the position after one more optimizer step.
 

@@ -58,6 +58,7 @@ def position_count(name: str, value: Any) -> int:
     return value
 
 
+@checked_class
 @dataclass(frozen=True)
 class Position:
     """Position in the data; it does not depend on world size, accumulation or batch size."""
@@ -73,6 +74,7 @@ class Position:
         return {"v": 1, "epoch": self.epoch, "consumed": self.consumed, "step": self.step}
 
     @classmethod
+    @arguments(own_checks=True)
     def from_json(cls, value: Any) -> Position:
         """Read a position from `value`.
 
@@ -81,6 +83,7 @@ class Position:
         """
         return cls(*position_counts(value, ("epoch", "consumed", "step")))
 
+    @arguments(own_checks=True)
     def check(self, size: int) -> None:
         """Raise PositionError if this cannot be a position in a data set of `size` samples."""
         if self.consumed > size:

@@ -146,8 +146,8 @@ class PlannedSteps(StepOrder):
     def steps_left(self, epochs: float, position: DataPosition) -> int:
         if epochs > self._plan.epochs:
             raise BatchPlanError(
-                f"training.epochs is {epochs:g}, and the batch plan has {self._plan.epochs}: "
-                f"build it with {math.ceil(epochs)} epochs, or train for fewer"
+                f"epochs is {epochs:g}, and the batch plan has {self._plan.epochs}",
+                fix=f"build it with {math.ceil(epochs)} epochs, or train for fewer",
             )
         return sum(-(-left // self._each) for left in self._left(epochs, _planned(position)))
 
@@ -155,16 +155,16 @@ class PlannedSteps(StepOrder):
         if steps is not None:
             most = position.step + self.steps_left(self._plan.epochs, position)
             if steps > most:
-                raise BatchPlanError(self._too_short(steps, most))
+                raise self._too_short(steps, most)
         return super().total_steps(steps, epochs, position)
 
-    def _too_short(self, steps: int, most: int) -> str:
+    def _too_short(self, steps: int, most: int) -> BatchPlanError:
         had = self._plan.epochs
         epochs = "1 epoch" if had == 1 else f"{had} epochs"
         more = -(-(steps - most) // -(-self._plan.microbatches(0) // self._each))
-        return (
-            f"training.steps is {steps}, and the batch plan of {epochs} ends after step {most}: build it "
-            f"with --epochs {had + more}, or train for at most {most} steps"
+        return BatchPlanError(
+            f"steps is {steps}, and the batch plan of {epochs} ends after step {most}",
+            fix=f"build it with {had + more} epochs, or train for at most {most} steps",
         )
 
     @property

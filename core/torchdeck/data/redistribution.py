@@ -120,6 +120,7 @@ class DistributedRangeSplitter:
         self.world_size = int(world_size)
         self._share, self._larger = divmod(self.total_samples, self.world_size)
 
+    @arguments(own_checks=True)
     def get_rank_range(self, rank: int) -> RankRange:
         """Return the samples of one rank; may be empty.
 
@@ -133,6 +134,7 @@ class DistributedRangeSplitter:
         """Return the samples of every rank, by rank."""
         return [self.get_rank_range(rank) for rank in range(self.world_size)]
 
+    @arguments(own_checks=True)
     def get_rank_for_sample(self, sample_id: int) -> int:
         """Return the rank that has a sample.
 
@@ -146,6 +148,7 @@ class DistributedRangeSplitter:
             return sample // (self._share + 1)
         return self._larger + (sample - boundary) // self._share
 
+    @arguments(own_checks=True)
     def validate_ranges(self, ranges: Iterable[tuple[int, int]] | None = None) -> bool:
         """Check that `ranges` assign every sample to exactly one rank, in order.
 

@@ -143,6 +143,7 @@ class DistributedSampler:
         if epoch != self.epoch:
             self.rewind(epoch)
 
+    @arguments(own_checks=True)
     def rewind(self, epoch: int) -> None:
         """Go to the start of an epoch.
 
@@ -152,9 +153,9 @@ class DistributedSampler:
         self.epoch = whole_number("epoch", epoch, 0)
         self._start = self._begun = self._consumed = 0
 
+    @arguments(own_checks=True)
     def state_dict(self, yielded: int | None = None) -> dict[str, Any]:
-        """The position of the current iteration as JSON; the same on every rank that has yielded as many
-        samples.
+        """The current position as JSON; the same on every rank that has yielded as many samples.
 
         Args:
             yielded: samples of the current iteration that each rank has really used, if loaders have
@@ -166,6 +167,7 @@ class DistributedSampler:
         """
         return self._state(self.position if yielded is None else self.position_after(yielded)).to_json()
 
+    @arguments(own_checks=True)
     def position_after(self, yielded: int) -> Position:
         """The position after every rank has used `yielded` samples of the current iteration.
 

@@ -212,8 +212,9 @@ class SeededSteps(StepOrder):
     def restored(self, value: Mapping[str, Any]) -> Position:
         if "batch_plan" in value:
             raise PositionError(
-                f"the checkpoint was made with batch plan {str(value['batch_plan'])[:12]}, and this run has "
-                "none: give training.batch_plan, or start over"
+                f"the checkpoint was made with batch plan {str(value['batch_plan'])[:12]}, "
+                "and this run has none",
+                fix="give batch_plan, or start over",
             )
         position = Position.from_json(value)
         position.check(self.size)

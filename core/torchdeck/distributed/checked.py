@@ -37,7 +37,7 @@ def read_fields(cls: type[T], value: Any, path: str) -> T:
     Args:
         cls: a dataclass; a field with a default may be missing.
         value: from JSON.
-        path: location of the value, for messages: "training" makes "training.lr".
+        path: location of the value, for messages: "training" makes "training.lr", and "" makes "lr".
 
     Raises:
         SettingsError: unknown, missing or wrong fields.
@@ -45,6 +45,7 @@ def read_fields(cls: type[T], value: Any, path: str) -> T:
     if not isinstance(value, Mapping):
         raise SettingsError(f"{path} is {value!r}", fix="expected a mapping of names to values")
     hints = typing.get_type_hints(cls)
+    prefix = f"{path}." if path else ""
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]  # T is a dataclass
     others = next((name for name, field in fields.items() if field.metadata == OTHERS), None)
     if others is not None:
@@ -61,9 +62,9 @@ def read_fields(cls: type[T], value: Any, path: str) -> T:
     read: dict[str, Any] = {}
     for name, field in fields.items():
         if name in value:
-            read[name] = _read(hints[name], value[name], f"{path}.{name}")
+            read[name] = _read(hints[name], value[name], f"{prefix}{name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise SettingsError(f"{path}.{name} is missing", fix=f"give {name}")
+            raise SettingsError(f"{prefix}{name} is missing", fix=f"give {name}")
     return cls(**read)
 
 

@@ -10,11 +10,13 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+from torchdeck.contract.arguments.checked_call import checked_class
 from torchdeck.distributed.checked import OTHERS, SettingsError, read_fields
 
 SETTINGS_VERSION = 1
@@ -69,7 +71,6 @@ class TrainingOptions(TypedDict, total=False):
     schedule: Literal["constant", "linear", "cosine"]
     warmup_steps: int
     min_lr_ratio: float
-    batch_plan: str | None
     balance: Literal["none", "tokens", "attention"]
     activation_checkpointing: bool
     compile: bool
@@ -82,8 +83,9 @@ class TrainingOptions(TypedDict, total=False):
 
 
 class TrainerOptions(TrainingOptions, total=False):
-    """The same, and other spellings of arguments of a DistributedTrainer."""
+    """The same, a path to a batch plan, and other spellings of arguments of a DistributedTrainer."""
 
+    batch_plan: str | os.PathLike[str] | None
     gradient_accumulation_steps: int
     learning_rate: float | None
     max_norm: float | None
@@ -136,6 +138,7 @@ class HsdpSettings:
     shard: int = 1
 
 
+@checked_class
 @dataclass(frozen=True)
 class DistributedSettings:
     """Settings of the ranks' cooperation; the backend is resolved, `timeout` is in seconds."""

@@ -170,7 +170,7 @@ def test_a_batch_plan_that_ends_early_at_a_smaller_size_is_refused() -> None:
     made = build_batch_plan(np.full(120, 8), token_budget=64, epochs=1)
     training = {"steps": -(-made.microbatches(0) // 3)}
     assert preview(gpus=3, batch_plan=made, training=training, distributed={"nproc": 3}).plan.smaller == ()
-    with pytest.raises(PlanError, match="with the 2 ranks that it may shrink to, training"):
+    with pytest.raises(PlanError, match="with the 2 ranks that it may shrink to, steps is"):
         preview(gpus=3, batch_plan=made, training=training, distributed={"nproc": "2:3"})
 
 

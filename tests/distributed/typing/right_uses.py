@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import torchdeck
+from torchdeck.compat import augmentation, batch_plans, ddp_fsdp, strategies
+from torchdeck.compat import object_api as objects
 from torchdeck.data import BatchPlan, DistributedRangeSplitter, RankRange, build_batch_plan, load_batch_plan
 from torchdeck.distributed import (
     Callback,
@@ -36,6 +38,8 @@ from torchdeck.distributed import (
     wrap_model_ddp,
     wrap_model_fsdp,
 )
+from torchdeck.distributed.checkpoint import CheckpointPosition, load_checkpoint_position
+from torchdeck.distributed.sharding import interleave_microbatches
 
 
 class Printed(Callback):
@@ -137,3 +141,26 @@ def data(samples: TensorDataset) -> None:
     assert_type(plan, BatchPlan)
     assert_type(load_batch_plan(Path("plan")), BatchPlan)
     torchdeck.log({"loss": 1.0}, step=1)
+
+
+def by_other_names(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> None:
+    """Names of other libraries, in torchdeck.compat and under torchdeck.distributed."""
+    assert_type(ddp_fsdp.setup_distributed(), tuple[int, int, int])
+    assert_type(ddp_fsdp.wrap_model_ddp(model, 0), nn.Module)
+    assert_type(interleave_microbatches(list(load_batch_plan("plan").iter_epoch(0)))[0].tokens, int)
+    assert_type(batch_plans.get_rank(), int)
+    assert_type(load_checkpoint_position("position.json"), CheckpointPosition)
+    strategy = strategies.DistributedStrategy.from_config({"distributed": {"strategy": "ddp"}})
+    wrapped = strategy.wrap_model(model)
+    assert_type(wrapped, nn.Module)
+    manager = strategies.CheckpointManager("experiment", keep_last=2)
+    assert_type(manager.save(strategy, 3, model=wrapped, optimizer=optimizer, timeout=5.0, epoch=1), Path)
+    config = augmentation.get_preset("mild")
+    assert_type(augmentation.gen_distributed_augmentation_params(1, 0, config)["rotation"], float)
+    trainer = objects.distributed.DistributedTrainer(
+        model, objects.CrossEntropyLoss(), objects.AdamOptimizer(0.001)
+    )
+    options = objects.distributed.DistributedTrainingConfig(epochs=1)
+    assert_type(trainer.fit(x, y, options).train_losses, list[float])
+    assert_type(trainer.fit(x, y, x, y, options).val_losses, list[float])
+    assert_type(trainer.evaluate(x, y), tuple[float, float])

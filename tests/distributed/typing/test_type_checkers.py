@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 
+import torchdeck.compat.augmentation
+import torchdeck.compat.batch_plans
+import torchdeck.compat.ddp_fsdp
+import torchdeck.compat.object_api
+import torchdeck.compat.strategies
 import torchdeck.data
 import torchdeck.distributed
 import torchdeck.integrations
@@ -19,7 +24,17 @@ pytestmark = pytest.mark.processes
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 RIGHT, WRONG = HERE / "right_uses.py", HERE / "wrong_uses.py"
-PACKAGES = {"data": torchdeck.data, "distributed": torchdeck.distributed}
+COMPAT = torchdeck.compat
+PACKAGES = {
+    "torchdeck.data": torchdeck.data,
+    "torchdeck.distributed": torchdeck.distributed,
+    "torchdeck.compat.augmentation": COMPAT.augmentation,
+    "torchdeck.compat.batch_plans": COMPAT.batch_plans,
+    "torchdeck.compat.ddp_fsdp": COMPAT.ddp_fsdp,
+    "torchdeck.compat.object_api": COMPAT.object_api,
+    "torchdeck.compat.object_api.distributed": COMPAT.object_api.distributed,
+    "torchdeck.compat.strategies": COMPAT.strategies,
+}
 
 Found = Mapping[str, Mapping[int, str]]
 """File name → line → what a checker says there."""
@@ -28,8 +43,8 @@ Found = Mapping[str, Mapping[int, str]]
 def every_name(folder: Path) -> Path:
     """A file that asks for the type of every public name, one per line."""
     file = folder / "every_name.py"
-    asked = [f"reveal_type({package}.{name})" for package, of in PACKAGES.items() for name in of.NAMES]
-    file.write_text("\n".join(["from torchdeck import data, distributed", *asked, ""]))
+    asked = [f"reveal_type({package}.{name})" for package, of in PACKAGES.items() for name in of.__all__]
+    file.write_text("\n".join([*(f"import {package}" for package in PACKAGES), *asked, ""]))
     return file
 
 
@@ -90,6 +105,6 @@ def test_each_wrong_use_is_reported(found: Found) -> None:
 def test_every_public_name_has_its_type(found: Found) -> None:
     """No public name is Any or unknown."""
     said = found["every_name.py"]
-    assert len(said) == sum(len(package.NAMES) for package in PACKAGES.values())
+    assert len(said) == sum(len(package.__all__) for package in PACKAGES.values())
     unknown = {line: text for line, text in said.items() if re.search(r'"(Any|Unknown)"$', text)}
     assert unknown == {}

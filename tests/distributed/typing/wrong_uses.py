@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 import torchdeck
 import torchdeck.distributed
+from torchdeck.compat import augmentation, batch_plans, ddp_fsdp, strategies
+from torchdeck.compat import object_api as objects
 from torchdeck.data import DistributedRangeSplitter, SampleOrders  # wrong
 from torchdeck.distributed import (
     Callback,
@@ -95,3 +97,18 @@ def data() -> None:
     DistributedSampler(dataset_size="10", world_size=2, rank=0)  # wrong
     DistributedBatchIterator([1, 2], batch_size=4)  # wrong
     print(DistributedRangeSplitter(100, 4).get_rank_range(0).begin)  # wrong
+
+
+def by_other_names(model: nn.Module, strategy: DistributedStrategy, x: Tensor) -> None:
+    """Misspelled names and wrong types of torchdeck.compat."""
+    ddp_fsdp.wrap_model_ddp("model")  # wrong
+    ddp_fsdp.FSDP(model, sharding="full")  # wrong
+    batch_plans.load_checkpoint_position(3)  # wrong
+    manager = strategies.CheckpointManager("experiment", keep=3)  # wrong
+    manager.save(strategy, 3, model=model, optimizer=model)  # wrong
+    augmentation.gen_distributed_augmentation_params(1, 0, "mild")  # wrong
+    trainer = objects.distributed.DistributedTrainer(model, nn.CrossEntropyLoss(), objects.AdamOptimizer())
+    options = objects.distributed.DistributedTrainingConfig(epoch=1)  # wrong
+    trainer.fit(x, x)  # wrong
+    trainer.fit(x, x, 3)  # wrong
+    trainer.fit(x, x, x, options)  # wrong

@@ -33,7 +33,7 @@ _OBJECTS = "`torchdeck.compat.object_api`"
 DOCUMENTS: dict[str, Document] = {
     "batch_plans": Document(
         "Batch plans",
-        "`chuk_lazarus.distributed` is `torchdeck.distributed`, or `torchdeck.compat.batch_plans` with its "
+        "`chuk_lazarus.distributed` is `torchdeck.distributed` or `torchdeck.compat.batch_plans`, both with "
         "modules `sharding` and `checkpoint`; `chuk_lazarus.data` is `torchdeck.data`; the command `lazarus` "
         "is `torchdeck`",
         (

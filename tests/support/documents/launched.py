@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -124,6 +127,61 @@ def by_torchrun(folder: Path, *launches: Sequence[str]) -> None:
             for arguments in launches
         ]
     )
+
+
+SCRIPT = """#!/bin/bash
+export MASTER_ADDR=${MASTER_ADDR:-"node0"}
+export MASTER_PORT=${MASTER_PORT:-29500}
+
+torchrun \\
+    --nproc_per_node=1 \\
+    --nnodes=$NUM_NODES \\
+    --node_rank=$NODE_RANK \\
+    --master_addr=$MASTER_ADDR \\
+    --master_port=$MASTER_PORT \\
+    train.py $@
+"""
+"""Starts one rank on each node; the same on all of them."""
+
+
+def by_script(folder: Path, launches: Sequence[Mapping[str, object]], *arguments: str) -> None:
+    """Run SCRIPT with each of these sets of variables, all at the same time."""
+    (folder / "launch.sh").write_text(SCRIPT)
+    torchrun = folder / "bin" / "torchrun"
+    torchrun.parent.mkdir()
+    torchrun.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m torch.distributed.run "$@"\n')
+    torchrun.chmod(0o755)
+    path = os.pathsep.join([str(torchrun.parent), os.environ["PATH"]])
+    said = [folder / f"said_{number}.log" for number in range(len(launches))]
+    processes = []
+    for variables, log in zip(launches, said, strict=True):
+        with log.open("w") as file:
+            processes.append(
+                subprocess.Popen(
+                    ["bash", "launch.sh", *arguments],
+                    env=_environment({"PATH": path, **variables}),
+                    cwd=folder,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            )
+    deadline = time.monotonic() + LIMIT
+    try:
+        codes = [process.wait(max(0.0, deadline - time.monotonic())) for process in processes]
+        assert not any(codes), "\n".join(log.read_text() for log in said)[-4000:]
+    finally:
+        for process in processes:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a session of its own: torchrun ends its ranks at SIGTERM."""
+    for number, seconds in ((signal.SIGTERM, 20.0), (signal.SIGKILL, 5.0)):
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, number)
+                process.wait(seconds)
 
 
 def _environment(variables: Mapping[str, object]) -> dict[str, str]:

@@ -197,7 +197,7 @@ def managed(job: Job) -> Any:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     for step in range(1, 6):
         train(strategy, model, optimizer, range(step, step + 1))
-        manager.save(strategy, step, model=model, optimizer=optimizer, epoch=step // 2)
+        manager.save(strategy, step, model=model, optimizer=optimizer, epoch=step // 2, timeout=60.0)
     dist.barrier()
     kept = sorted(path.name for path in manager.output_dir.iterdir() if path.name.startswith("step"))
     resumed.append(auto_resume(given, trainer))
@@ -211,7 +211,6 @@ def practices(job: Job) -> Any:
     """A strategy that the configuration alone selects; work of the main process; the effective batch."""
     given = config(job["strategy"])
     strategy = DistributedStrategy.from_config(given)
-    strategy.setup()
     model = strategy.wrap_model(network())
     logged = []
     if strategy.is_main_process:
@@ -224,10 +223,21 @@ def practices(job: Job) -> Any:
 
 def wrong(job: Job) -> Any:
     """What is refused, in one process."""
+
+    class Unnamed(DistributedStrategy):
+        """A base class of one's own."""
+
     one = SingleGPUStrategy({})
-    one.setup()
     model = one.wrap_model(network())
+    optimizer = torch.optim.AdamW(model.parameters())
+    own: Any = one.library
+    wrong: Any = "5"
+    manager = CheckpointManager(job["folder"])
     return {
+        "unnamed": refused(lambda: Unnamed.from_config(config("dpp"))),
+        "manager": refused(lambda: manager.save(own, 1, model=model, optimizer=optimizer)),
+        "timeout": refused(lambda: one.save_checkpoint(job["folder"], model, optimizer, timeout=wrong)),
+        "step": refused(lambda: one.save_checkpoint(job["folder"], model, optimizer, step="5")),
         "strategy": refused(lambda: DistributedStrategy.from_config(config("dpp"))),
         "precision": refused(lambda: DDPStrategy(config(None, mixed_precision="fp8"))),
         "abstract": refused(lambda: DistributedStrategy(config(None))),

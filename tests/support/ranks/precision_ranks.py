@@ -22,6 +22,27 @@ ROWS = 8
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+IDS = 16
+"""Rows of the embedding."""
+
+
+def network(job: Job) -> nn.Sequential:
+    """Linear layers; or, with "normed" in the job, also an embedding and a norm, which autocast leaves in
+    fp32.
+    """
+    if not job.get("normed"):
+        return small_model()
+    torch.manual_seed(0)
+    layers = nn.Linear(WIDTH, 16), nn.Tanh(), nn.LayerNorm(16), nn.Linear(16, WIDTH)
+    return nn.Sequential(nn.Embedding(IDS, WIDTH), *layers)
+
+
+def inputs(job: Job, step: int) -> Tensor:
+    if not job.get("normed"):
+        return batch(step)
+    return torch.randint(0, IDS, (ROWS,), generator=torch.Generator().manual_seed(step))
+
+
 def batch(step: int) -> Tensor:
     return torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(step))
 
@@ -31,15 +52,16 @@ def body(job: Job) -> dict[str, Any]:
     if job["config"] is None:
         return by_torch(job)
     with DistributedStrategy.from_config(job["config"], precision=job["precision"]) as strategy:
-        model = small_model()
+        model = network(job)
         seen: list[str] = []
-        model[0].register_forward_hook(lambda module, args, output: seen.append(str(output.dtype)))  # noqa: ARG005
+        first = next(module for module in model if isinstance(module, nn.Linear))
+        first.register_forward_hook(lambda module, args, output: seen.append(str(output.dtype)))  # noqa: ARG005
         wrapped = strategy.wrap_model(model)
         optimizer = strategy.prepare_optimizer(wrapped, SGD(model.parameters(), lr=job["lr"], momentum=0.9))
         found: dict[str, Any] = {"losses": [], "norms": [], "stepped": [], "scales": []}
         share = ROWS // strategy.world_size
         for step in range(STEPS):
-            rows = batch(step)[strategy.rank * share : (strategy.rank + 1) * share]
+            rows = inputs(job, step)[strategy.rank * share : (strategy.rank + 1) * share]
             context: AbstractContextManager[Any] = strategy.autocast() if job["autocast"] else nullcontext()
             with context:
                 output = wrapped(strategy.to_device(rows))
@@ -65,13 +87,13 @@ def body(job: Job) -> dict[str, Any]:
 
 def by_torch(job: Job) -> dict[str, Any]:
     """The same with torch's own autocast, scaler and clipping, in one process."""
-    model, precision = small_model(), job["precision"]
+    model, precision = network(job), job["precision"]
     optimizer = SGD(model.parameters(), lr=job["lr"], momentum=0.9)
     scaler = torch.amp.GradScaler("cpu", enabled=precision == "fp16")
     found: dict[str, Any] = {"losses": [], "norms": [], "stepped": [], "scales": []}
     for step in range(STEPS):
         with torch.autocast("cpu", dtype=DTYPES[precision], enabled=precision != "fp32"):
-            loss = model(batch(step)).float().square().mean() * job["factor"]
+            loss = model(inputs(job, step)).float().square().mean() * job["factor"]
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         if job["clip"]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from support.ranks.measured_ranks import Job
 from torchdeck.data.step_order import Layout
 from torchdeck.distributed.rank_settings import FsdpSettings
-from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError, load_recipe
+from torchdeck.distributed.trainer.setup import build_model as build_recipe_model
 from torchdeck.recipes.hugging_face import blocks, build_data, build_model, collate, data_options, loss
 from torchdeck.tracing.request import TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_recipe
@@ -68,6 +71,25 @@ def model(job: Job) -> dict[str, Any]:
         "blocks": [type(block).__name__ for block in blocks(built)],
         "layers": sorted({name.split(".lora_")[0].rpartition(".")[2] for name in names if ".lora_" in name}),
         "notes": list(traced.notes),
+    }
+
+
+def started(job: Job) -> dict[str, Any]:
+    """Return whether a model that starts from the file `weights` has the values of the model saved there."""
+    recipe = load_recipe("hf-causal-lm")
+    first = build_recipe_model(recipe, job["model"])
+    with torch.no_grad():
+        for parameter in first.parameters():
+            if parameter.requires_grad:
+                parameter.normal_()
+    weights = Path(job["weights"])
+    torch.save(first.state_dict(), weights)
+    second = build_recipe_model(recipe, {**job["model"], "init_from": str(weights)})
+    pairs = zip(first.parameters(), second.parameters(), strict=True)
+    fresh = zip(first.parameters(), build_recipe_model(recipe, job["model"]).parameters(), strict=True)
+    return {
+        "equal": all(torch.equal(one, other) for one, other in pairs),
+        "as fresh": all(torch.equal(one, other) for one, other in fresh),
     }
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
 from torchdeck.data import augmentation_config as library
 from torchdeck.data.augmentation_config import Range
 from torchdeck.data.checked import whole_number
 
 
+@checked_class
 @dataclass(frozen=True)
 class AugmentationConfig:
     """Uniform ranges of the parameters, and the number of rounds of the seed's hash.
@@ -49,6 +51,7 @@ PRESETS: Mapping[str, AugmentationConfig] = {
 }
 
 
+@arguments(own_checks=True)
 def get_preset(name: str) -> AugmentationConfig:
     """Return the preset `mild`, `moderate` or `aggressive`.
 

@@ -15,6 +15,7 @@ from typing import TypedDict
 
 from torchdeck.compat.augmentation.config import AugmentationConfig
 from torchdeck.compat.augmentation.ranges import DistributedRangeSplitter
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.checked import checked_rank, whole_number
 
 _SEED_BITS = 32
@@ -44,10 +45,12 @@ class RankAwareSeedGenerator:
         ValueError: an argument is out of range.
     """
 
+    @arguments(own_checks=True)
     def __init__(self, base_seed: int = 0, world_size: int = 1) -> None:
         self.base_seed = whole_number("base_seed", base_seed, 0)
         self.world_size = whole_number("world_size", world_size, 1)
 
+    @arguments(own_checks=True)
     def generate_seed(self, sample_id: int, rank: int, augmentation_depth: int = 10) -> str:
         """Return the seed of one sample on one rank, 64 hexadecimal digits.
 
@@ -64,6 +67,7 @@ class RankAwareSeedGenerator:
         return digest
 
 
+@arguments(own_checks=True)
 def gen_distributed_augmentation_params(
     sample_id: int,
     rank: int,
@@ -99,6 +103,7 @@ def gen_distributed_augmentation_params(
     }
 
 
+@arguments()
 def stream_distributed_augmentation_chain(
     num_samples: int,
     rank: int,
@@ -126,6 +131,7 @@ def stream_distributed_augmentation_chain(
     )
 
 
+@arguments()
 def stream_distributed_augmentation_range(
     start_id: int,
     end_id: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data import redistribution as library
 from torchdeck.data.checked import checked_rank, whole_number
 
@@ -28,6 +29,7 @@ class DistributedRangeSplitter:
         ValueError: one of them is out of range.
     """
 
+    @arguments(own_checks=True)
     def __init__(self, total_samples: int, world_size: int) -> None:
         self.total_samples = whole_number("total_samples", total_samples, 0)
         self.world_size = whole_number("world_size", world_size, 1)
@@ -36,6 +38,7 @@ class DistributedRangeSplitter:
             library.DistributedRangeSplitter(self.total_samples, self.world_size) if total_samples else None
         )
 
+    @arguments(own_checks=True)
     def get_rank_range(self, rank: int) -> tuple[int, int]:
         """Return start and end of one rank's samples; the same if it has none.
 
@@ -59,6 +62,7 @@ class DistributedRangeSplitter:
             for rank, (start, end) in enumerate(self.get_all_ranges())
         ]
 
+    @arguments(own_checks=True)
     def get_rank_for_sample(self, sample_id: int) -> int:
         """Return the rank that has a sample.
 

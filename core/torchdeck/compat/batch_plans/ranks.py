@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchdeck import environment
+from torchdeck.contract.arguments.checked_call import checked_class
 from torchdeck.environment import LauncherVariableError
 
 __all__ = ["DistributedConfig", "LauncherVariableError", "get_rank", "get_world_size", "is_main_process"]
 
 
+@checked_class
 @dataclass(frozen=True)
 class DistributedConfig(environment.DistributedConfig):
     """`torchdeck.distributed.DistributedConfig`, which may have a rank at a world size of 1.

@@ -1,5 +1,6 @@
 """Shards of a batch plan: the library's own, also for a process that has a rank and no group."""
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.batch_plan import BatchPlan, compute_shard_stats, interleave_microbatches
 from torchdeck.data.batch_plan import shard_batch_plan as _shard
 from torchdeck.data.batch_plan.sharding import HasRank
@@ -7,6 +8,7 @@ from torchdeck.data.batch_plan.sharding import HasRank
 __all__ = ["compute_shard_stats", "interleave_microbatches", "shard_batch_plan"]
 
 
+@arguments()
 def shard_batch_plan(plan: BatchPlan, config: HasRank) -> BatchPlan:
     """Return the part of the rank in `config`; the whole plan at a world size of 1.
 

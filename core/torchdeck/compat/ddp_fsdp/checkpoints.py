@@ -18,6 +18,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.distributed.checkpoints.checkpoint_loading import load_all
 from torchdeck.distributed.checkpoints.manager import CheckpointManager, Stateful
@@ -31,6 +32,7 @@ class SavesState(Protocol):
     def save_checkpoint(self, *, state: dict[str, Any], step: int) -> Any: ...
 
 
+@arguments()
 def save_checkpoint_distributed(
     model: nn.Module,
     optimizer: Optimizer,
@@ -75,6 +77,7 @@ def save_checkpoint_distributed(
     peers.leave()
 
 
+@arguments()
 def load_checkpoint_distributed(
     model: nn.Module, optimizer: Optimizer, scaler: Stateful, checkpoint_path: str | Path
 ) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.checked import checked_rank, whole_number
 from torchdeck.distributed.group.processes import get_rank, get_world_size
 
@@ -22,6 +23,7 @@ class DistributedSampler:
         ValueError: an argument is out of range.
     """
 
+    @arguments(own_checks=True)
     def __init__(
         self, dataset_size: int, batch_size: int, rank: int | None = None, world_size: int | None = None
     ) -> None:

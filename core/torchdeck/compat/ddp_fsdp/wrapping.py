@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import MixedPrecision, ShardingStrategy
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed import wrapping
 from torchdeck.distributed.group.processes import get_local_rank, get_world_size
@@ -31,6 +32,7 @@ class AutoWrapPolicy(Protocol):
     def __call__(self, *, module: nn.Module, recurse: bool, nonwrapped_numel: int) -> bool: ...
 
 
+@arguments()
 def wrap_model_ddp(model: nn.Module, device: int | torch.device | None = None) -> nn.Module:
     """Wrap `model` in DistributedDataParallel; a single process gets it back unchanged.
 
@@ -46,6 +48,7 @@ def wrap_model_ddp(model: nn.Module, device: int | torch.device | None = None) -
     return wrapping.wrap_model_ddp(model) if get_world_size() > 1 else model
 
 
+@arguments()
 def wrap_model_fsdp(model: nn.Module, auto_wrap_policy: AutoWrapPolicy | None = None) -> nn.Module:
     """Shard `model` by FSDP2; a single process gets it back unchanged.
 
@@ -64,6 +67,7 @@ def wrap_model_fsdp(model: nn.Module, auto_wrap_policy: AutoWrapPolicy | None = 
     return FSDP(model, auto_wrap_policy=auto_wrap_policy)
 
 
+@arguments()
 def FSDP(  # noqa: N802 - the name under which torch's class is imported
     model: nn.Module,
     *,

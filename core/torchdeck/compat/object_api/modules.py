@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
+
 
 class LinearModule(nn.Linear):
     """torch's Linear."""
@@ -22,14 +24,17 @@ class ReLUModule(nn.ReLU):
 class SequentialModel(nn.Sequential):
     """Modules that are called one after the other."""
 
+    @arguments()
     def add(self, module: nn.Module) -> None:
         """Append a module."""
         self.append(module)
 
+    @arguments()
     def save(self, path: str | Path) -> None:
         """Write the weights to a file, as torch.save does."""
         torch.save(self.state_dict(), path)
 
+    @arguments()
     def load(self, path: str | Path) -> None:
         """Read weights that `save` wrote; no code in the file is executed."""
         self.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
@@ -38,6 +43,7 @@ class SequentialModel(nn.Sequential):
 class CrossEntropyLoss(nn.CrossEntropyLoss):
     """torch's CrossEntropyLoss, with its gradient."""
 
+    @arguments(own_checks=True)
     def backward(self, output: Tensor, target: Tensor) -> Tensor:
         """Return the gradient of the loss with respect to `output`, in its shape."""
         leaf = output.detach().requires_grad_()
@@ -46,6 +52,7 @@ class CrossEntropyLoss(nn.CrossEntropyLoss):
         return gradient
 
 
+@checked_class
 @dataclass(frozen=True)
 class AdamOptimizer:
     """Adam with a learning rate; a trainer or a parallel model makes it for its parameters."""

@@ -10,7 +10,8 @@ from torch.optim import Optimizer
 
 from torchdeck.compat.strategies.given import given
 from torchdeck.compat.strategies.strategy import DistributedStrategy
-from torchdeck.contract.arguments.errors import ArgumentError
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError, shown
 from torchdeck.contract.checkpoints import choose
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 
@@ -23,6 +24,7 @@ class LoadsCheckpoints(Protocol):
     def load_checkpoint(self, checkpoint: Path, /) -> Any: ...
 
 
+@arguments()
 def find_latest_checkpoint(experiment_dir: str | Path) -> Path | None:
     """Return the newest intact checkpoint in `experiment_dir`/checkpoints; None if there is none.
 
@@ -54,6 +56,7 @@ def _newest_in(folder: Path) -> Path | CheckpointError | None:
         return error
 
 
+@arguments(own_checks=True)
 def auto_resume(config: Any, trainer: LoadsCheckpoints) -> bool:
     """Load the newest checkpoint of `config.experiment.output_dir` into `trainer`.
 
@@ -83,11 +86,13 @@ class CheckpointManager:
         keep_last: number of checkpoints to keep, at least 1.
     """
 
+    @arguments()
     def __init__(self, output_dir: str | Path, keep_last: int = 3) -> None:
         self.output_dir = Path(output_dir) / _FOLDER
         self.keep_last = keep_last
         self.output_dir.mkdir(parents=True, exist_ok=True)
 
+    @arguments(own_checks=True)
     def save(
         self,
         strategy: DistributedStrategy,
@@ -95,6 +100,7 @@ class CheckpointManager:
         *,
         model: nn.Module,
         optimizer: Optimizer,
+        timeout: float | None = None,
         **state: Any,
     ) -> Path:
         """Save the state after `step` steps, and delete checkpoints that are no longer kept.
@@ -104,11 +110,24 @@ class CheckpointManager:
             step: number of optimizer steps done.
             model: as `wrap_model` returned it.
             optimizer: over its parameters.
+            timeout: seconds that a rank waits for the others. Default: the strategy's.
             state: JSON values to save.
 
         Raises:
             CheckpointError: on every rank; earlier checkpoints are unchanged.
+            ArgumentError: `strategy` is not of this package.
         """
+        if not isinstance(strategy, DistributedStrategy):
+            raise ArgumentError(
+                f"strategy is {shown(strategy)}, and not of torchdeck.compat.strategies",
+                fix="make it by that package, or use torchdeck.distributed.CheckpointManager",
+            )
         return strategy.save_in(
-            self.output_dir, model, optimizer, step=step, keep_last=self.keep_last, state=state
+            self.output_dir,
+            model,
+            optimizer,
+            step=step,
+            keep_last=self.keep_last,
+            state=state,
+            timeout=timeout,
         )

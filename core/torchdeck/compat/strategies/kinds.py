@@ -22,7 +22,10 @@ class FSDPStrategy(DistributedStrategy):
 
 
 class DeepSpeedStrategy(DistributedStrategy):
-    """DeepSpeed's ZeRO: `distributed.zero_stage`, and `distributed.offload` of the optimizer's state."""
+    """DeepSpeed's ZeRO: `distributed.zero_stage`, and `distributed.offload` of the optimizer's state.
+
+    The loop sets the batch size, clips, and steps after each `backward`; the engine accumulates nothing.
+    """
 
     name = "deepspeed"
 

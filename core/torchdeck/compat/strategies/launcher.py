@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torchdeck
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.refusal import Refusal
 
@@ -19,6 +20,7 @@ class LaunchError(Refusal):
     page = "trouble/failed"
 
 
+@arguments()
 def launch_distributed(
     script: str,
     config: str,

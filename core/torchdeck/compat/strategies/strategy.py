@@ -14,9 +14,11 @@ from torch.optim import Optimizer
 
 from torchdeck.compat.strategies.given import given
 from torchdeck.compat.strategies.saved import saved_state
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.checkpoints.listing import newest_complete
 from torchdeck.contract.checkpoints.manifest import CheckpointError
+from torchdeck.data.checked import whole_number
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.strategies import base
 
@@ -53,6 +55,7 @@ class DistributedStrategy:
     usual_precision: ClassVar[str] = "fp32"
     """Without `training.mixed_precision`."""
 
+    @arguments(own_checks=True)
     def __init__(self, config: Any) -> None:
         if not self.name:
             raise ArgumentError(
@@ -70,9 +73,11 @@ class DistributedStrategy:
         self._models: WeakKeyDictionary[nn.Module, nn.Module] = WeakKeyDictionary()
 
     def __init_subclass__(cls) -> None:
-        cls.kinds.setdefault(cls.name, cls)
+        if cls.name:  # a class without one is a base of others
+            cls.kinds.setdefault(cls.name, cls)
 
     @classmethod
+    @arguments(own_checks=True)
     def from_config(cls, config: Any) -> DistributedStrategy:
         """Make the strategy that `config.distributed.strategy` names; without one, `single`.
 
@@ -127,24 +132,33 @@ class DistributedStrategy:
         """Leave the other ranks, unless other code had joined them."""
         self.library.close()
 
+    @arguments()
     def wrap_model(self, model: nn.Module) -> nn.Module:
-        """Return the model to train, on this rank's device; make the optimizer afterwards."""
+        """Return the model to train, on this rank's device; make the optimizer afterwards.
+
+        It joins the other ranks if `setup` was not called.
+        """
+        self.setup()
         wrapped = self.library.wrap_model(model)
         self._models[wrapped] = model
         return wrapped
 
+    @arguments()
     def prepare_optimizer(self, model: nn.Module, optimizer: Optimizer) -> Optimizer:
         """Return the optimizer to step; DeepSpeed needs this call, the others do not."""
         return self.library.prepare_optimizer(model, optimizer)
 
+    @arguments(own_checks=True)
     def backward(self, loss: torch.Tensor) -> None:
         """Compute gradients, averaged over the ranks."""
         self.library.backward(loss)
 
+    @arguments(own_checks=True)
     def clip_grad_norm(self, model: nn.Module, max_norm: float) -> float | None:
         """Clip the whole gradient over all ranks; return its norm before."""
         return self.library.clip_grad_norm(self._own(model), max_norm)
 
+    @arguments(own_checks=True)
     def optimizer_step(self, optimizer: Optimizer) -> bool:
         """Step the optimizer; return False if fp16 gradients overflowed, and nothing was done.
 
@@ -152,17 +166,28 @@ class DistributedStrategy:
         """
         return self.library.optimizer_step(optimizer)
 
+    @arguments(own_checks=True)
     def to_device(self, batch: Any) -> Any:
         """Return `batch` with its tensors on this rank's device."""
         return self.library.to_device(batch)
 
-    def save_checkpoint(self, path: str | Path, model: nn.Module, optimizer: Optimizer, **state: Any) -> Path:
+    @arguments()
+    def save_checkpoint(
+        self,
+        path: str | Path,
+        model: nn.Module,
+        optimizer: Optimizer,
+        *,
+        timeout: float | None = None,
+        **state: Any,
+    ) -> Path:
         """Save weights, optimizer state, every rank's random state and `state` into the folder `path`.
 
         Args:
             path: folder for this checkpoint, the same for all ranks; an earlier checkpoint in it is replaced.
             model: as `wrap_model` returned it.
             optimizer: over its parameters.
+            timeout: seconds that a rank waits for the others. Default: the strategy's.
             state: JSON values to save; `step` is the checkpoint's step.
 
         Returns:
@@ -172,14 +197,14 @@ class DistributedStrategy:
             CheckpointError: on every rank; also if `path` has a checkpoint of a later step, which would be
                 loaded instead.
         """
-        step = int(state.get("step", 0))
+        step = whole_number("step", state.get("step", 0), 0)
         later = newest_complete(Path(path))
         if later is not None and later.step > step:
             raise CheckpointError(
                 f"{path} has a checkpoint of step {later.step}, which is later than step {step}: delete it, "
                 "or save into another folder"
             )
-        return self.save_in(path, model, optimizer, step=step, keep_last=1, state=state)
+        return self.save_in(path, model, optimizer, step=step, keep_last=1, state=state, timeout=timeout)
 
     def save_in(
         self,
@@ -190,14 +215,27 @@ class DistributedStrategy:
         step: int,
         keep_last: int,
         state: Mapping[str, Any],
+        timeout: float | None = None,
     ) -> Path:
         """Save as one of several checkpoints in `folder`; see `save` of the library's strategy."""
         return self.library.save(
-            folder, self._own(model), optimizer, step=step, extra=state, keep_last=keep_last
+            folder,
+            self._own(model),
+            optimizer,
+            step=step,
+            extra=state,
+            keep_last=keep_last,
+            timeout=timeout,
         )
 
+    @arguments()
     def load_checkpoint(
-        self, path: str | Path, model: nn.Module | None = None, optimizer: Optimizer | None = None
+        self,
+        path: str | Path,
+        model: nn.Module | None = None,
+        optimizer: Optimizer | None = None,
+        *,
+        timeout: float | None = None,
     ) -> dict[str, Any]:
         """Load a checkpoint of any strategy and world size.
 
@@ -206,6 +244,7 @@ class DistributedStrategy:
             model: model to load into, as `wrap_model` returned it; together with `optimizer`. All ranks call
                 this, and random states are restored, too.
             optimizer: optimizer to load into.
+            timeout: as in `save_checkpoint`; needs `model` and `optimizer`.
 
         Returns:
             The `state` of `save_checkpoint`. Unless it was loaded into a model and an optimizer, also
@@ -222,7 +261,7 @@ class DistributedStrategy:
             raise ArgumentError(
                 "only one of model and optimizer is given", fix="give both to load into, or neither"
             )
-        return dict(self.library.load(path, self._own(model), optimizer).extra)
+        return dict(self.library.load(path, self._own(model), optimizer, timeout=timeout).extra)
 
     def _own(self, model: nn.Module) -> nn.Module:
         """Return the model as it was given to `wrap_model`."""

@@ -70,6 +70,7 @@ class BatchPlan:
 
         return plan_arrays(self._columns, self.names)
 
+    @arguments(own_checks=True)
     def microbatches(self, epoch: int) -> int:
         """Number of microbatches of `epoch`, from 0.
 
@@ -78,12 +79,14 @@ class BatchPlan:
         """
         return len(self.epoch_columns(epoch))
 
+    @arguments(own_checks=True)
     def epoch_columns(self, epoch: int) -> EpochColumns:
         """Return all of `epoch` as arrays; same errors as `microbatches`."""
         if not 0 <= epoch < self.epochs:
             raise BatchPlanError(f"there is no epoch {epoch}: the plan has {self.epochs}, counted from 0")
         return self._columns[epoch]
 
+    @arguments(own_checks=True)
     def microbatch(self, epoch: int, index: int) -> Microbatch:
         """Return microbatch `index` of `epoch`, both from 0.
 
@@ -97,10 +100,12 @@ class BatchPlan:
             )
         return columns.microbatch(index)
 
+    @arguments(own_checks=True)
     def iter_epoch(self, epoch: int) -> Iterator[Microbatch]:
         """Yield the microbatches of `epoch` in order; same errors as `microbatches`."""
         return self.epoch_columns(epoch).iterate()
 
+    @arguments(own_checks=True)
     def iter_from(self, epoch: int, microbatch_idx: int = 0) -> Iterator[tuple[int, int, Microbatch]]:
         """Yield `(epoch, index, microbatch)` from that position to the end of the last epoch.
 

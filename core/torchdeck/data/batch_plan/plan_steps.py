@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
 from torchdeck.data.batch_plan.balance import (
     NONE,
     Balance,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@checked_class
 @dataclass(frozen=True)
 class PlanPosition:
     """Position in a batch plan; it does not depend on world size, accumulation or balance."""
@@ -53,6 +54,7 @@ class PlanPosition:
         return {"v": 1, "epoch": self.epoch, "microbatches": self.microbatches, "step": self.step}
 
     @classmethod
+    @arguments(own_checks=True)
     def from_json(cls, value: Any) -> PlanPosition:
         """Read a position from `value`.
 
@@ -61,6 +63,7 @@ class PlanPosition:
         """
         return cls(*position_counts(value, ("epoch", "microbatches", "step")))
 
+    @arguments(own_checks=True)
     def check(self, plan: BatchPlan) -> None:
         """Raise PositionError if this cannot be a position in `plan`."""
         at_end = self.epoch == plan.epochs and self.microbatches == 0
@@ -110,6 +113,7 @@ class PlannedStep:
         low, high = self._bounds()
         return int(self.columns.tokens[low:high].sum(dtype=np.int64))
 
+    @arguments(own_checks=True)
     def parts(self, rank: int) -> list[Microbatch | None]:
         """The microbatches of `rank` in order, of length accumulation; None if there is nothing left.
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError, shown
 from torchdeck.data.batch_plan.balance import Balance, check_dealing, check_world_size, rank_table
 from torchdeck.data.batch_plan.columns import EpochColumns, Ints
 from torchdeck.data.batch_plan.plan import BatchPlan
@@ -87,7 +88,14 @@ def idle_ranks(plan: BatchPlan, world_size: int) -> str | None:
 
 @arguments(own_checks=True)
 def interleave_microbatches(microbatches: Sequence[_Bucketed]) -> list[_Bucketed]:
-    """Take one microbatch of each bucket in turn, by ascending bucket; within a bucket the order is kept."""
+    """Take one microbatch of each bucket in turn, by ascending bucket; within a bucket the order is kept.
+
+    Raises:
+        ArgumentError: one of them is no microbatch.
+    """
+    for given in microbatches:
+        if not hasattr(given, "bucket_id"):
+            raise ArgumentError(f"a microbatch is {shown(given)}", fix="give those of a batch plan")
     buckets: dict[int, list[_Bucketed]] = {}
     turns = []
     for microbatch in microbatches:

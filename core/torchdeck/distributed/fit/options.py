@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ from torchdeck.distributed.strategies.base import STRATEGIES, DistributedStrateg
 from torchdeck.distributed.strategies.configs import HasStrategy, strategy_table
 from torchdeck.environment import DistributedConfig
 
-_NAMED = ("optimizer", "lr", "accumulation")
+_NAMED = ("optimizer", "lr", "accumulation", "batch_plan")
 """Fields of the training table that are named arguments of DistributedTrainer."""
 
 
@@ -80,21 +81,12 @@ def make_settings(
         TypeError: there is no such option.
         SettingsError: a value has the wrong type or is out of range.
     """
-    known = {*TrainingOptions.__annotations__, *_NAMED}
-    unknown = sorted(set(training) - known)
-    if unknown:
-        raise ArgumentError(
-            f"DistributedTrainer has no option {', '.join(unknown)}",
-            fix=f"options are {', '.join(sorted(known))}",
-        )
-    later = {"steps": 1, "epochs": None, "microbatch": 1}
-    own = {"scaled_lr": training["lr"], "precision": strategy.precision.name}
     settings = RecipeSettings(
         version=SETTINGS_VERSION,
         recipe="DistributedTrainer",
         model={},
         data={"workers": workers},
-        training=read_fields(TrainingSettings, {**training, **later, **own}, "training"),
+        training=_training_settings(training, strategy.precision.name),
         distributed=strategy.settings,
         checkpoint=read_fields(
             CheckpointSettings, {**checkpoint, **_cadence(checkpoint_every)}, "checkpoint"
@@ -107,6 +99,33 @@ def make_settings(
             "checkpoints are asked for, and there is no place for them", fix="give checkpoint_dir"
         )
     return settings
+
+
+def _training_settings(given: Mapping[str, Any], precision: str) -> TrainingSettings:
+    """Return the training table of arguments; its length and microbatch are placeholders."""
+    known = {*TrainingOptions.__annotations__, *_NAMED}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise ArgumentError(
+            f"DistributedTrainer has no option {', '.join(unknown)}",
+            fix=f"options are {', '.join(sorted(known))}",
+        )
+    plan = given.get("batch_plan")
+    if plan is None and given.get("balance", "none") != "none":
+        raise ArgumentError(
+            f"balance is {given['balance']!r}, which is for the microbatches of a batch plan",
+            fix="give batch_plan, or leave out balance",
+        )
+    table = {
+        **given,
+        "batch_plan": os.fspath(plan) if isinstance(plan, os.PathLike) else plan,
+        "scaled_lr": given["lr"],
+        "precision": precision,
+        "steps": 1,
+        "epochs": None,
+        "microbatch": 1,
+    }
+    return read_fields(TrainingSettings, table, "")
 
 
 def fitted(
@@ -142,7 +161,7 @@ def fitted(
         "eval_every_epochs": 1 if validation_size and validate_every is None else None,
         "eval_batches": batches,
     }
-    training = read_fields(TrainingSettings, {**dataclasses.asdict(settings.training), **values}, "training")
+    training = read_fields(TrainingSettings, {**dataclasses.asdict(settings.training), **values}, "")
     result = dataclasses.replace(settings, training=training)
     check_ranges(result, argument_name)
     return result

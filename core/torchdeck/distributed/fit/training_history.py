@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.group.agreement import Group
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult
@@ -80,10 +81,11 @@ class History:
         seconds = sum(epoch.seconds for epoch in self.epochs)
         return sum(epoch.samples for epoch in self.epochs) / seconds if seconds else 0.0
 
+    @arguments()
     def series(self, name: str) -> list[float]:
         """One number per epoch: `loss`, a metric, or either on validation data, such as `validation_loss`.
 
-        Epochs without it are left out.
+        Epochs without it are left out, so the list is empty for a name that was never recorded.
         """
         if name.startswith("validation_"):
             key = name.removeprefix("validation_")

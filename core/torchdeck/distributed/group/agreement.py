@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError, shown
 from torchdeck.contract.bounded_json import JsonError, parse_json
 from torchdeck.distributed.recipe_loading import RecipeError
 
@@ -28,6 +29,7 @@ _NAMED = 5
 """Number of differing fields to name."""
 
 
+@runtime_checkable
 class Group(Protocol):
     """The used part of the interface of `ProcessGroup`."""
 
@@ -72,8 +74,11 @@ def check_agreement(
     Raises:
         AgreementError: they differ; raised on every rank, with the field, two ranks and their values.
         MissingCallError: a rank did not call it within the group's timeout; the message names it.
+        ArgumentError: `group` is not a group of ranks.
         TypeError: a value cannot be written as JSON.
     """
+    if not isinstance(group, Group):
+        raise ArgumentError(f"group is {shown(group)}", fix="give strategy.group")
     if isinstance(group, CallingGroup):
         group.call("check_agreement", what)
     require_same(group, values, what=what, advice=advice)

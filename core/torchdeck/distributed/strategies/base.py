@@ -160,6 +160,7 @@ class DistributedStrategy(Checkpoints, ABC):
         """Context of a microbatch's forward and backward pass; gradients are reduced in the `last` one."""
         return nullcontext() if last else self.no_sync(wrapped)
 
+    @arguments(own_checks=True)
     def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[object]:  # noqa: ARG002 - nothing to reduce
         """Context of forward and backward passes whose gradients are not reduced yet.
 
@@ -178,6 +179,7 @@ class DistributedStrategy(Checkpoints, ABC):
             self._group.step_begins()
         return self._gradients.scaled(loss)
 
+    @arguments(own_checks=True)
     def sync_gradients(self, model: nn.Module) -> None:
         """Average the gradients that were accumulated under `no_sync` over the ranks.
 
@@ -289,6 +291,7 @@ class DistributedStrategy(Checkpoints, ABC):
             torch._foreach_mul_(gradients, 1.0 / scale)
         return norm
 
+    @arguments(own_checks=True)
     def to_device(self, batch: Any) -> Any:
         """Move the tensors of `batch` to this rank's device, in mappings, tuples, lists and dataclasses."""
         return on_device(batch, self.device)

@@ -118,6 +118,7 @@ class Collectives(Membership):
             dist.broadcast(sent, source)
         return sent.to(value.device)  # type: ignore[return-value]  # T is Tensor
 
+    @arguments(own_checks=True)
     def print(
         self,
         *values: object,
@@ -130,6 +131,7 @@ class Collectives(Membership):
         if self.is_main_process:
             builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
 
+    @arguments()
     def prepare_dataloader(self, loader: DataLoader[Batch], *, seed: int = 0) -> PreparedDataLoader[Batch]:
         """Return a loader of this rank's share of a loader's samples, with batches on this rank's device.
 

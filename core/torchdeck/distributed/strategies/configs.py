@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import torch
 
 from torchdeck.contract.arguments.errors import ArgumentError, shown
-from torchdeck.distributed.checked import read_fields
+from torchdeck.distributed.checked import SettingsError, read_fields
 from torchdeck.distributed.rank_settings import DistributedSettings
 from torchdeck.environment import DistributedConfig
 
@@ -56,7 +57,7 @@ def settings_of(config: Mapping[str, Any], rank: DistributedConfig) -> Distribut
     group.
 
     Raises:
-        SettingsError: a field is unknown or of the wrong type.
+        SettingsError: a field is unknown, of the wrong type or out of range.
     """
     usual = "nccl" if torch.cuda.is_available() and torch.cuda.device_count() > rank.local_rank else "gloo"
     known: dict[str, Any] = {
@@ -64,4 +65,9 @@ def settings_of(config: Mapping[str, Any], rank: DistributedConfig) -> Distribut
         "timeout": rank.timeout,
         "hsdp": {"shard": rank.local_world_size},
     }
-    return read_fields(DistributedSettings, known | dict(config), "config")
+    settings = read_fields(DistributedSettings, known | dict(config), "config")
+    if not (math.isfinite(settings.timeout) and settings.timeout > 0):
+        raise SettingsError(
+            f"config.timeout is {settings.timeout:g}", fix="expected a number of seconds above 0"
+        )
+    return settings

@@ -96,6 +96,7 @@ class DdpStrategy(DistributedStrategy):
             return super().tensors(model, optimizers)
         return PowerSgdTensors(model, optimizers, self._powersgd)
 
+    @arguments(own_checks=True)
     def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[object]:
         # a static graph is recorded in the first backward, which therefore must synchronise; averaging again
         # what is already averaged changes nothing but rounding
@@ -104,10 +105,12 @@ class DdpStrategy(DistributedStrategy):
             return nullcontext()
         return wrapped.no_sync()
 
+    @arguments(own_checks=True)
     def backward(self, loss: Tensor) -> None:
         super().backward(loss)
         self._recorded = True
 
+    @arguments(own_checks=True)
     def sync_gradients(self, model: nn.Module) -> None:
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         # a parameter unused on some ranks: either all ranks contribute a gradient, or none

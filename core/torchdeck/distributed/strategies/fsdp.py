@@ -64,6 +64,7 @@ class FsdpStrategy(DistributedStrategy):
         self._replaced.add(before, model)
         return model
 
+    @arguments()
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:
         self._replaced.retarget(optimizer)
         return super().prepare_optimizer(wrapped, optimizer)
@@ -76,6 +77,7 @@ class FsdpStrategy(DistributedStrategy):
         """Return the mesh of ranks that shard the weights; with replicas, these are its first axis."""
         return init_device_mesh(self.device.type, (self.world_size,))
 
+    @arguments(own_checks=True)
     @contextmanager
     def no_sync(self, wrapped: nn.Module) -> Iterator[None]:
         if not isinstance(wrapped, FSDPModule):
@@ -87,6 +89,7 @@ class FsdpStrategy(DistributedStrategy):
         finally:
             _reduce_gradients(wrapped, now=True)
 
+    @arguments(own_checks=True)
     def sync_gradients(self, model: nn.Module) -> None:
         # whole gradients wait in the units, where no public function can access them
         groups = [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
@@ -73,6 +74,7 @@ class Membership:
     def _join(self) -> ProcessGroup:
         return ProcessGroup(self.place, backend=self.settings.backend, timeout=self.settings.timeout)
 
+    @arguments()
     def barrier(self, timeout: float | None = None) -> None:
         """Return once every rank has called this. Ranks wait in the process group's store, not on a GPU.
 

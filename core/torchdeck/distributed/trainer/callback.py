@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.trainer.step import StepResult, TrainingParts
@@ -35,6 +36,7 @@ class Callback:
     stop_reason: str = ""
     """Why this callback requested the end of training; empty if it did not."""
 
+    @arguments()
     def request_stop(self, reason: str) -> None:
         """Request the end of training; any rank may do so.
 

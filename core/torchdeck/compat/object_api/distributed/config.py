@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from torchdeck import environment
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
 
 _TIMEOUT_MS = 30_000
 
@@ -22,6 +23,7 @@ class BackendType(Enum):
     """Between NVIDIA GPUs."""
 
 
+@checked_class
 @dataclass
 class DistributedConfig:
     """This rank, and where the ranks meet. Values are checked when they are used."""
@@ -38,6 +40,7 @@ class DistributedConfig:
     """How long a rank waits for the others, milliseconds."""
 
     @classmethod
+    @arguments(own_checks=True)
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> DistributedConfig:
         """Read RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, DISTRIBUTED_BACKEND and
         DISTRIBUTED_TIMEOUT_MS; a process that was not launched is alone.
@@ -76,6 +79,7 @@ class DistributedConfig:
         return environment.DistributedConfig.from_env(**values)
 
 
+@checked_class
 @dataclass
 class DDPConfig:
     """Options of DistributedDataParallel."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchdeck.compat.object_api.distributed.config import DDPConfig
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.strategies.base import DistributedStrategy
@@ -30,6 +31,7 @@ class DistributedDataParallel:
         AgreementError: the ranks' models differ.
     """
 
+    @arguments()
     def __init__(self, model: nn.Module, config: DDPConfig | None = None) -> None:
         rank = this_rank()
         options = (config or DDPConfig()).to_library()
@@ -45,6 +47,7 @@ class DistributedDataParallel:
         self._synced = True
         self._optimizer: tuple[MakesOptimizer, Optimizer] | None = None
 
+    @arguments(own_checks=True)
     def forward(self, input_tensor: Tensor) -> Tensor:
         """Return the model's output for this rank's batch."""
         moved = self._strategy.to_device(input_tensor)
@@ -53,6 +56,7 @@ class DistributedDataParallel:
             self._output = self._wrapped(self._input)
         return self._output
 
+    @arguments(own_checks=True)
     def backward(self, grad_output: Tensor) -> Tensor | None:
         """Add the gradients of the last `forward` to those of the parameters, on this rank alone.
 
@@ -82,6 +86,7 @@ class DistributedDataParallel:
             self._synced = True
         return [parameter.grad for parameter in self._model.parameters() if parameter.grad is not None]
 
+    @arguments(own_checks=True)
     def update_parameters(self, optimizer: Optimizer | MakesOptimizer) -> None:
         """Average the gradients unless that is done, step the optimizer, and set the gradients to zero.
 

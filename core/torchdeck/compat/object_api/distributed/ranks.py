@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.compat.object_api.distributed.config import DistributedConfig
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.group.processes import (
     cleanup_distributed,
     get_local_rank,
@@ -28,6 +29,7 @@ finalize = cleanup_distributed
 is_master = is_main_process
 
 
+@arguments()
 def init(config: DistributedConfig | None = None) -> None:
     """Join the other ranks; returns when all are there.
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from torch.utils.data import DistributedSampler as TorchSampler
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data import batch_iterator
 from torchdeck.data import sampler as samplers
@@ -26,6 +27,7 @@ class DistributedSampler:
         ValueError: an argument is out of range.
     """
 
+    @arguments(own_checks=True)
     def __init__(
         self, dataset_size: int, *, shuffle: bool = True, seed: int = 0, drop_last: bool = False
     ) -> None:
@@ -36,6 +38,7 @@ class DistributedSampler:
         """The sampler that does the work."""
         self._size, self._world_size = dataset_size, world_size
 
+    @arguments(own_checks=True)
     def set_epoch(self, epoch: int) -> None:
         """Go to an epoch, which has an order of its own."""
         self.library.set_epoch(epoch)
@@ -75,6 +78,7 @@ class DistributedBatchIterator:
         ValueError: batch_size is less than 1.
     """
 
+    @arguments(own_checks=True)
     def __init__(
         self, sampler: DistributedSampler | samplers.DistributedSampler | TorchSampler[Any], batch_size: int
     ) -> None:
@@ -101,6 +105,7 @@ class DistributedBatchIterator:
         """Return the number of batches per epoch; the same on every rank."""
         return self._iterator.num_batches
 
+    @arguments(own_checks=True)
     def reset(self, epoch: int) -> None:
         """Go to the start of an epoch, the sampler too."""
         self._sampler.set_epoch(epoch)

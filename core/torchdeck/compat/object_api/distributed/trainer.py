@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from torch import nn
 from torch.optim import Optimizer
@@ -14,6 +14,7 @@ from torchdeck.compat.object_api.distributed.training import (
     DistributedTrainingConfig,
     DistributedTrainingHistory,
 )
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed.fit import trainer as library
 from torchdeck.distributed.group.processes import get_rank, get_world_size, is_main_process
@@ -31,6 +32,7 @@ class DistributedTrainer:
             AdamOptimizer(0.001).
     """
 
+    @arguments()
     def __init__(
         self, model: nn.Module, loss_fn: Callable[..., Any], optimizer: Optimizer | MakesOptimizer
     ) -> None:
@@ -42,6 +44,13 @@ class DistributedTrainer:
         self._loaded: Path | None = None
         self._epochs_done = 0
 
+    @overload
+    def fit(self, x: Any, y: Any, config: DistributedTrainingConfig, /) -> DistributedTrainingHistory: ...
+    @overload
+    def fit(
+        self, x: Any, y: Any, x_val: Any, y_val: Any, config: DistributedTrainingConfig, /
+    ) -> DistributedTrainingHistory: ...
+    @arguments(own_checks=True)
     def fit(self, x: Any, y: Any, *rest: Any) -> DistributedTrainingHistory:
         """Train for `config.epochs` more epochs: fit(x, y, config) or fit(x, y, x_val, y_val, config).
 
@@ -76,11 +85,13 @@ class DistributedTrainer:
         self._epochs_done, self._loaded = epochs, None
         return DistributedTrainingHistory.of(history)
 
+    @arguments()
     def evaluate(self, x: Any, y: Any) -> tuple[float, float]:
         """Return loss and accuracy over all of the data, the same on every rank."""
         found = self._ready().evaluate(x, y)
         return found["loss"], found[_ACCURACY]
 
+    @arguments()
     def save_checkpoint(self, path: str | Path) -> Path:
         """Save the state of training in the folder `path`; every rank calls it. Return the checkpoint.
 
@@ -90,6 +101,7 @@ class DistributedTrainer:
         """
         return self._ready().save_checkpoint(path)
 
+    @arguments()
     def load_checkpoint(self, path: str | Path) -> None:
         """Load the newest checkpoint in `path`; the next `fit` continues from it.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from torchdeck.contract.arguments.checked_call import checked_class
 from torchdeck.distributed.fit.training_history import History
 
 
+@checked_class
 @dataclass
 class DistributedTrainingConfig:
     """Options of one call of `fit`."""

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed.checked import read_fields
 from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
@@ -91,9 +92,12 @@ class DeepSpeedStrategy(DistributedStrategy):
             self.precision.compute(model, self.device)
         return EngineModel(model, self._stored.dtype, self.device)
 
+    @arguments()
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:
         if not isinstance(wrapped, EngineModel) or self._whole is None:
-            raise TypeError("give prepare_optimizer what wrap_model returned")
+            raise ArgumentError(
+                "wrapped was not made by this strategy", fix="give prepare_optimizer what wrap_model returned"
+            )
         model = wrapped.module
         check_trains(model, optimizer)
         self._whole.add_optimizer(model, optimizer)
@@ -113,13 +117,16 @@ class DeepSpeedStrategy(DistributedStrategy):
     ) -> TrainingTensors:
         return self._prepared
 
+    @arguments(own_checks=True)
     def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002
-        self._engine.set_gradient_accumulation_boundary(last)
+        self._running.set_gradient_accumulation_boundary(last)
         return nullcontext()
 
+    @arguments(own_checks=True)
     def backward(self, loss: Tensor) -> None:
-        self._engine.backward(self._scaled(loss), scale_wrt_gas=False)
+        self._running.backward(self._scaled(loss), scale_wrt_gas=False)
 
+    @arguments(own_checks=True)
     def optimizer_step(self, optimizer: Optimizer) -> bool:
         allowed = super().optimizer_step(optimizer)
         if not allowed:
@@ -127,7 +134,7 @@ class DeepSpeedStrategy(DistributedStrategy):
         return allowed
 
     def _parameters_of(self, optimizer: Optimizer) -> list[Tensor]:  # noqa: ARG002 - it has flat ones
-        return list(self._engine.module.parameters())
+        return list(self._running.module.parameters())
 
     def _drop_gradients(self) -> None:
         """Let the engine leave out a step, as only its own step clears the gradients it has gathered.
@@ -175,14 +182,28 @@ class DeepSpeedStrategy(DistributedStrategy):
     @property
     def _prepared(self) -> DeepSpeedTensors:
         if self._tensors is None:
-            raise RuntimeError("under DeepSpeed prepare_optimizer comes before training and checkpoints")
+            raise _not_prepared()
         return self._tensors
+
+    @property
+    def _running(self) -> Any:
+        """Return the engine, which `prepare_optimizer` makes."""
+        if self._engine is None:
+            raise _not_prepared()
+        return self._engine
 
     def close(self) -> None:
         if self._engine is not None:
             self._engine.destroy()
             self._engine = self._tensors = None
         super().close()
+
+
+def _not_prepared() -> RecipeError:
+    return RecipeError(
+        "under DeepSpeed the optimizer is prepared before training and checkpoints",
+        fix="call optimizer = strategy.prepare_optimizer(wrapped, optimizer) after wrap_model",
+    )
 
 
 class EngineOptimizer(Optimizer):
