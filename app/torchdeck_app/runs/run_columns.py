@@ -26,7 +26,7 @@ class Row:
     entry: RunEntry
     note: Note
     differs: str = ""
-    """What it sets that not all runs of its program do: `lr 0.001, steps 60`."""
+    """Settings that not all runs of its program have: `lr 0.001, steps 60`."""
 
 
 @dataclass(frozen=True)

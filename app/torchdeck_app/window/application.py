@@ -166,7 +166,7 @@ def run_window(argv: Sequence[str]) -> int:
 
 
 def show_refusal(why: str) -> None:
-    """Show why there is no window in a dialog: nobody reads the error output of a desktop's icon."""
+    """Show why there is no window in a dialog: a desktop's icon shows no error output."""
     app = QApplication([sys.argv[0]])
     if app.platformName() in ("offscreen", "minimal"):
         return  # no one would close it

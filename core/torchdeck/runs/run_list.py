@@ -42,7 +42,7 @@ class RunEntry:
     living_alone: tuple[str, ...] = ()
     """Other nodes on which ranks of it may continue though it is over."""
     settings: Settings = field(default_factory=dict)
-    """What its run file and overrides set."""
+    """Settings of its run file and overrides."""
 
     @property
     def state(self) -> RunState | None:

@@ -18,7 +18,7 @@ from support.values.run_homes import add_live_run, add_run
 
 
 def test_a_home_that_cannot_be_used_is_a_dialog(screen: Desktop, tmp_path: Path, pictures: Path) -> None:
-    """Nobody reads the error output of a desktop's icon."""
+    """A desktop's icon shows no error output."""
     home = tmp_path / "home.txt"
     home.write_text("")
     command = [sys.executable, "-m", "torchdeck.cli.main"]
