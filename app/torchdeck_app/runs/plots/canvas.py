@@ -125,6 +125,7 @@ class PlotCanvas(QWidget):
         if across != self._across:
             if across.kind != self._across.kind:
                 self._y = None
+                self._fit()
             self._across = across
             self._redraw()
 

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QImage, QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QComboBox
 from pytestqt.qtbot import QtBot
 
 from support.values.metrics import opened, rank_folder, segment_path, write_columns, write_rows
@@ -19,6 +19,7 @@ from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.chooser import MetricChooser
 from torchdeck_app.runs.plots.overlay import Mark
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
+from torchdeck_app.runs.plots.x_axis import X_NAMES
 from torchdeck_app.theme.theme import Theme
 
 START = 1e9
@@ -154,6 +155,22 @@ def test_the_cursor_goes_through_all_plots_and_says_its_time(
     board.set_cursor(None)
     assert canvas._cursor is None
     assert len(times) == count
+
+
+def test_curves_stay_in_sight_whatever_the_axis_shows(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
+    """Of a run that is over: no further row comes that would fit them again."""
+    make(tmp_path, 300)
+    loss = shown(qtbot, board)
+    low, high = loss.data.low, loss.data.high
+    assert low is not None
+    assert high is not None
+    axis = board.toolbar.findChild(QComboBox)
+    assert axis is not None
+    for name in ("Elapsed time", "Time of day", "Step"):
+        axis.setCurrentText(name)
+        qtbot.waitUntil(lambda name=name: board.answer is not None and X_NAMES[board.answer.kind] == name)
+        board.sheet.draw_all()
+        assert loss.frame.y[0] <= low < high <= loss.frame.y[1]
 
 
 def test_paused_it_stands_still_and_then_catches_up(
