@@ -67,6 +67,8 @@ def tick_labels(values: Sequence[float], step: float, unit: Unit) -> list[str]:
     if decimals > 6:
         return [f"{value:.3g}" for value in values]
     tail = _tail(unit, prefix)
+    if prefix and tail == prefix:  # 0, not 0k
+        return ["0" if value == 0 else f"{value / scale:,.{decimals}f}{tail}" for value in values]
     return [_zero(f"{value / scale:,.{decimals}f}") + tail for value in values]
 
 
