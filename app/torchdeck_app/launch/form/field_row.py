@@ -25,7 +25,7 @@ from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.form.base_control import Control, SmallButton
 from torchdeck_app.launch.form.control_factory import is_wide, make_control, unit_of
 from torchdeck_app.launch.form.environment_field import INTERPRETER, EnvironmentSearch, InterpreterControl
-from torchdeck_app.launch.form.form_edits import adding, keys_of_many, label_of, removing
+from torchdeck_app.launch.form.form_edits import adding, also_called, keys_of_many, label_of, removing
 from torchdeck_app.launch.form.form_state import FieldState, Kind, kind_of
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
@@ -134,12 +134,12 @@ class FieldRow(QWidget):
         self._show_reset()
 
     def matches(self, words: list[str]) -> bool:
-        """Return whether name or description contain all of `words`, which are lower case."""
+        """Return whether names or description contain all of `words`, which are lower case."""
         key = self.state.key
         keys = [key, *(keys_of_many(key) if key.repeated else ())]
-        text = " ".join(
-            f"{one.name} {label_of(one)} {one.description} {' '.join(map(str, one.choices))}" for one in keys
-        ).lower()
+        names = (f"{one.name} {label_of(one)} {also_called(one)}" for one in keys)
+        told = (f"{one.description} {' '.join(map(str, one.choices))}" for one in keys)
+        text = " ".join((*names, *told)).lower()
         return all(word in text for word in words)
 
     def take_focus(self, path: KeyPath = ()) -> None:

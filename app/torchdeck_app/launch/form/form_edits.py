@@ -143,6 +143,43 @@ _LABELS = {
 """Labels of keys whose name alone does not say it."""
 
 
+OTHER_NAMES = {
+    "run.args": "command line flags",
+    "run.env": "environ export",
+    "run.interpreter": "python venv conda",
+    "run.environment": "venv virtualenv conda uv requirements",
+    "data.source": "dataset path train file",
+    "data.heldout": "eval test split",
+    "data.workers": "num workers dataloader data loader",
+    "training.steps": "max steps iterations",
+    "training.epochs": "num train epochs",
+    "training.microbatch": "batch size per device train batch size",
+    "training.accumulation": "gradient accumulation steps",
+    "training.lr": "learning rate step size",
+    "training.clip": "max grad norm gradient clipping",
+    "training.precision": "mixed precision amp autocast half fp16 bf16",
+    "training.activation_checkpointing": "gradient checkpointing",
+    "training.compile": "torch.compile inductor",
+    "training.eval_every": "eval steps evaluation interval",
+    "training.patience": "early stopping",
+    "training.seed": "random state",
+    "distributed.strategy": "parallelism zero",
+    "distributed.nodes": "world size hosts machines num nodes nnodes",
+    "distributed.nproc": "world size num processes nproc per node gpus",
+    "distributed.devices": "cuda visible devices gpus",
+    "checkpoint.every": "save steps interval",
+    "checkpoint.keep_last": "save total limit",
+    "checkpoint.directory": "output dir save path",
+    "checkpoint.resume": "resume from checkpoint",
+}
+"""Words that people of other trainers search for."""
+
+
+def also_called(key: Key) -> str:
+    """Return other names of a key, lower case; empty if there are none."""
+    return OTHER_NAMES.get(dotted(key.path), "")
+
+
 def title_of(group: str) -> str:
     """Return its heading."""
     return TITLES.get(group, group.capitalize())

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QLineEdit
 
 from support.gui.form_user import User, messages
 from support.values.run_files import MINIMAL, write
-from torchdeck.config.problems import Problem
+from torchdeck.config.keys import all_keys
+from torchdeck.config.problems import Problem, dotted
 from torchdeck.config.starting_files import preset_text
 from torchdeck_app.launch.form.field_row import FieldRow
+from torchdeck_app.launch.form.form_edits import OTHER_NAMES
 from torchdeck_app.launch.form.tab_order import in_visual_order
 from torchdeck_app.launch.form.value_controls import ChoiceControl, LineControl
 
@@ -159,6 +162,30 @@ def test_the_search_finds_by_name_and_description(user: User) -> None:
     user.form.focus_search()
     user.bot.keyClicks(user.form.search, "zebra")
     assert user.form._nothing.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("batch size", "training.microbatch"),
+        ("mixed precision", "training.precision"),
+        ("gradient accumulation", "training.accumulation"),
+        ("world size", "distributed.nproc"),
+        ("num workers", "data.workers"),
+        ("output dir", "checkpoint.directory"),
+        ("early stopping", "training.patience"),
+        ("gradient checkpointing", "training.activation_checkpointing"),
+    ],
+)
+def test_the_search_knows_what_other_trainers_call_it(user: User, words: str, name: str) -> None:
+    user.form.search.setText(words)
+    rows = [row for group in user.form.groups.values() for row in group.rows.values() if row.isVisible()]
+    assert name in [row.state.key.name for row in rows]
+    assert len(rows) < 8
+
+
+def test_other_names_are_of_keys_that_exist() -> None:
+    assert set(OTHER_NAMES) <= {dotted(path) for path in all_keys("byte-gpt")}
 
 
 def test_reveal_leads_to_elements_too(user: User) -> None:
