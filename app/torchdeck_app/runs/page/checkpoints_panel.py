@@ -206,7 +206,7 @@ class CheckpointsView(RunPanel):
             if verdict.problems:
                 self._say(f"{path.name} is damaged: {verdict.problems[0]}", "error")
             else:
-                sound = f"{path.name} is sound: {soundness(row)}"
+                sound = f"{path.name}{'' if verdict.unchecked else ' is sound'}: {soundness(row, verdict)}"
                 self._say("; ".join(filter(None, (sound, forgotten))), "secondary")
 
         name = f"verifying {path.name}"

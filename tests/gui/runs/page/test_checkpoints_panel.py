@@ -221,7 +221,9 @@ def test_what_a_script_wrote_by_itself_is_listed_verified_and_exported(
     ]
     assert not view.buttons["delete"].isEnabled()
     press(view, "verify")
-    qtbot.waitUntil(lambda: "is sound: it can be read whole" in view.said.text())
+    qtbot.waitUntil(lambda: "nothing damaged was found, but 1 file has no checksum" in view.said.text())
+    assert "sound" not in view.said.text()
+    qtbot.waitUntil(lambda: states(view)[0].startswith("● checked "))
     row = view.selected
     assert row is not None
     view.export(row, tmp_path / "exported")
