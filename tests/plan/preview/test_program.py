@@ -168,7 +168,7 @@ def test_the_document_marks_what_is_unknown(tmp_path: Path) -> None:
 
 
 def test_what_is_added_to_the_ranks_is_named(tmp_path: Path) -> None:
-    """All programs whose trainer gets callbacks, the heartbeat and its signal; nothing if it is turned off."""
+    """Each trainer with callbacks, the heartbeat and its signal; nothing if it is turned off."""
     (note,) = (note for note in script_preview(tmp_path).notes if "telemetry.inside" in note)
     for name in (hugging_face.NAME, lightning.NAME, accelerate_loop.NAME, deepspeed.NAME, torchtitan.NAME):
         assert name.lower() in note.lower()
