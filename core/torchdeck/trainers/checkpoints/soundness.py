@@ -22,7 +22,7 @@ class Soundness(NamedTuple):
     """Result of reading a checkpoint."""
 
     problems: list[str]
-    """What is wrong, a line each."""
+    """Problems, a line each."""
     unchecked: int = 0
     """Files whose content may have changed unnoticed: they have no checksum."""
 
