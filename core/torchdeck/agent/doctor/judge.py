@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from torchdeck.agent.doctor import sentences
 from torchdeck.agent.doctor.case import Case, activity, is_in
 from torchdeck.agent.doctor.collectives import Mismatch
-from torchdeck.agent.doctor.evidence import Kind, RankEvidence, Verdict
+from torchdeck.agent.doctor.evidence import DEAD, Kind, RankEvidence, Verdict
 from torchdeck.agent.doctor.stalls import LONG, LONG_ACTIVITIES, LONG_PHASES
 
 WORKING_LIMIT = 20.0
@@ -15,7 +15,6 @@ WORKING_LIMIT = 20.0
 UNREACHABLE = "unreachable"
 """State of a rank whose node does not answer."""
 _STOPPED = ("T", "t")
-_DEAD = ("gone", "Z", "X")
 
 
 def judge(ranks: Mapping[int, RankEvidence], nodes: Mapping[int, str]) -> Verdict:
@@ -48,7 +47,7 @@ def _is_blocked(found: RankEvidence, case: Case) -> bool:
 
 _STATES: Sequence[tuple[Kind, Callable[[RankEvidence, Case], bool]]] = (
     (Kind.MACHINE, lambda found, _: found.state == UNREACHABLE),
-    (Kind.DEAD, lambda found, _: found.state in _DEAD),
+    (Kind.DEAD, lambda found, _: found.state in DEAD),
     (Kind.STOPPED, lambda found, _: found.state in _STOPPED),
     (Kind.DISK, _is_blocked),
 )
