@@ -114,7 +114,7 @@ class RankEvidence(NamedTuple):
     collectives: tuple[Collective, ...] = ()
     """The newest of each group, oldest first."""
     counts: tuple[GroupCounts, ...] = ()
-    """Of a process that is gone: the numbers in its last heartbeat."""
+    """Numbers in the last heartbeat of a process that is gone; empty for others."""
 
 
 class Verdict(NamedTuple):
