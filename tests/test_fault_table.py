@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.doctor import fault_rows
-from support.doctor.cases import spread, table
+from support.doctor.cases import SAMPLE, spread, table
 from support.doctor.fault_rows import Row
 from support.doctor.faults import FAULTS, HEALTHY, lines
 from support.doctor.programs import PROGRAMS, Place, program
@@ -46,6 +46,11 @@ def test_a_selection_is_spread_over_programs_and_faults() -> None:
     assert set(Counter(case.program for case in chosen).values()) == {5}
     assert len({case.fault.name for case in chosen}) == 25
     assert len(spread(table()[:3], 25)) == 3
+
+
+def test_the_sample_of_a_normal_run_has_a_hang_in_each_program() -> None:
+    assert Counter(case.program for case in SAMPLE if case.fault.hangs) == Counter(PROGRAMS)
+    assert sum(not case.fault.hangs for case in SAMPLE) == 1
 
 
 def test_a_row_is_right_if_class_rank_and_line_are() -> None:

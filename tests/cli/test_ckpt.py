@@ -98,6 +98,24 @@ def test_verify_says_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert _run("verify", str(tmp_path / "step_00000010")) == 0
 
 
+def test_verify_counts_the_files_that_have_no_checksum(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a script saved by torch.distributed.checkpoint is not called sound: garbage looks the same."""
+    folder = tmp_path / "step-10"
+    folder.mkdir()
+    (folder / "__0_0.distcp").write_bytes(b"garbage")
+    (folder / ".metadata").write_bytes(b"never read")
+    assert _run("verify", str(tmp_path)) == 0
+    assert capsys.readouterr().out == (
+        "step-10: nothing damaged was found, but 2 files have no checksum, and only their presence and size "
+        "were checked\n"
+    )
+    assert _run("verify", str(tmp_path), "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["sound"], row["problems"], row["unchecked"]) == (None, [], 2)
+
+
 def test_verify_names_the_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Damage exits with 1 and names the file; --all hashes every checkpoint, but not what a save left."""
     flip(save(tmp_path, 10) / "trainer.json", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import tomlkit
 
+from support.doctor.cases import SEED
 from support.doctor.fault_rows import Row, record, told
 from support.doctor.faults import FAULTS, Fault, lines
 from support.doctor.programs import Place, program
@@ -69,7 +71,7 @@ BROKEN = (
         "Rank 2 on node3 is on a",
     ),
 )
-SAMPLE = "cut-between-two-hosts"
+SAMPLE = random.Random(SEED).choice(BROKEN).name  # noqa: S311 - the same one every time
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,8 @@ def test_checkpoints_on_hosts_are_listed_verified_brought_here_and_exported(
     ]
     assert {row["path"] for row in listed if row["step"] == 4} == {str(hosts.on(1).code / "out/checkpoint-4")}
     verified = ckpt.json("ckpt", "verify", run, "4")
-    assert [(row["nodes"], row["sound"]) for row in verified] == [(["node1"], True)]
+    assert [(row["nodes"], row["sound"], row["problems"]) for row in verified] == [(["node1"], None, [])]
+    assert verified[0]["unchecked"], "its weights have no checksum"
 
     pulled = ckpt.json("runs", "pull", run, "--checkpoints", "2")
     # either host may have saved first
@@ -105,7 +106,7 @@ def test_checkpoints_on_hosts_are_listed_verified_brought_here_and_exported(
         (2, "", str(hosts.run.checkpoints / "node1/code/out/checkpoint-2")),
     }
     shutil.rmtree(there)
-    assert ckpt.json("ckpt", "verify", run, "2")[0]["sound"], "the copy is verified"
+    assert ckpt.json("ckpt", "verify", run, "2")[0]["problems"] == [], "the copy is verified"
 
     damaged = hosts.on(1).code / "out/checkpoint-4/model.safetensors"
     whole = damaged.read_bytes()

@@ -20,7 +20,7 @@ from torchdeck.runs.folders.verdicts import (
 def test_a_verdict_holds_until_the_checkpoint_changes(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints" / "step_00000010"
     save(folder.parent, 10)
-    verdict = Verdict(("x is damaged",), 12.5, seal_of(folder))
+    verdict = Verdict(("x is damaged",), 12.5, seal_of(folder), unchecked=2)
     keep_verdict(tmp_path, folder, verdict)
     assert still_true(read_verdicts(tmp_path), [folder]) == {folder: verdict}
     file = next(path for path in folder.iterdir() if path.name != "manifest.json")

@@ -180,7 +180,6 @@ def test_preset_trains_and_all_of_it_is_known(preset: str, command: Command, tmp
     assert f'File "{script}", line {line}, in <module>' in failure.traceback
 
 
-@pytest.mark.shows("torchtitan", "starts", "failure named")
 def test_torchtitan_prepares_its_data_and_wants_a_gpu(command: Command, tmp_path: Path) -> None:
     """Its trainer needs CUDA from its first lines on; all before them runs here."""
     assert command.run("init", "--preset", "torchtitan", tmp_path).returncode == 0

@@ -30,6 +30,7 @@ class RunCommand(StrEnum):
     END_WATCH = "end_watch"
     STACKS = "stacks"
     PROFILE = "profile"
+    PROFILE_RANKS = "profile_ranks"
     CLONE = "clone"
     TAGS = "tags"
     DELETE = "delete"
@@ -71,6 +72,7 @@ class Abilities:
             RunCommand.END_WATCH: self.end_watch,
             RunCommand.STACKS: self.stacks,
             RunCommand.PROFILE: self.profile,
+            RunCommand.PROFILE_RANKS: self.profile,
         }
         return reasons.get(command, "")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.examination import shared_stacks
 from torchdeck.use_cases.ranks.profile import SECONDS, profile_ranks
@@ -18,9 +20,9 @@ def stacks_report(layout: RunLayout, ui: Ui) -> str:
     return "\n".join([found.sentence, *lines, f"All threads and collectives: {found.layout.root}"])
 
 
-def profile_report(layout: RunLayout, ui: Ui) -> str:
-    """Profile ranks for 5 s; return where the traces are. Raises Refusal."""
-    found = profile_ranks(layout, (), SECONDS, ORIGIN, ui)
+def profile_report(layout: RunLayout, ranks: Sequence[int], ui: Ui) -> str:
+    """Profile `ranks` for 5 s, the usual ones if it is empty; return where the traces are. Raises Refusal."""
+    found = profile_ranks(layout, ranks, SECONDS, ORIGIN, ui)
     lines = []
     for each in found:
         note = f" ({each.note})" if each.path is not None and each.note else ""

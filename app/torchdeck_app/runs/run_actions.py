@@ -62,6 +62,7 @@ _ALL = (
         "",
         "Record what the ranks do for 5 s, as traces for Perfetto; the run continues",
     ),
+    (RunCommand.PROFILE_RANKS, "Profile ra&nks …", "", "", "Choose the ranks to record for 5 s"),
     (RunCommand.CLONE, "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
     (RunCommand.TAGS, "&Tags and note …", "F2", "", "Add tags and a note to the selected runs"),
     (RunCommand.DELETE, "&Delete", "Del", "delete", "Delete the selected runs; it can be undone for 10 s"),
@@ -85,6 +86,7 @@ _MENU = (
         RunCommand.END_WATCH,
         RunCommand.STACKS,
         RunCommand.PROFILE,
+        RunCommand.PROFILE_RANKS,
         RunCommand.CLONE,
     ),
     (RunCommand.TAGS, RunCommand.FOLDER, RunCommand.COPY_ID),
@@ -124,7 +126,7 @@ class RunActions:
         """Enable each action that any of the runs allows; clone, folder and stop apply to all runs that allow
         them.
         """
-        for name in (*_MENU[0][:8], RunCommand.DELETE):
+        for name in (*_MENU[0][:-1], RunCommand.DELETE):
             self._set_able(name, [each.why_not(name) for each in able])
         alone = len(entries) == 1
         self._by_name[RunCommand.CLONE].setEnabled(alone and not able[0].clone)

@@ -104,7 +104,7 @@ class RunCommands(QObject):
             case RunCommand.STACKS:
                 self._run(layout, what, partial(stacks_report, layout))
             case RunCommand.PROFILE:
-                self._run(layout, what, partial(profile_report, layout))
+                self.profile(layout)
             case RunCommand.CLONE:
                 self.clone(layout)
             case RunCommand.END_WATCH:
@@ -138,6 +138,10 @@ class RunCommands(QObject):
             return keep_arguments(layout, arguments) if keep else ""
 
         self._run(layout, RunCommand.RESUME, call)
+
+    def profile(self, layout: RunLayout, ranks: Sequence[int] = ()) -> None:
+        """Profile ranks; empty: the usual ones."""
+        self._run(layout, RunCommand.PROFILE, partial(profile_report, layout, ranks))
 
     def end_watch(self, layout: RunLayout) -> None:
         """Watch a training no longer that Torchdeck did not start."""

@@ -1,4 +1,6 @@
-"""Questions to the user about runs: before steps or files are lost, and for the arguments of a resume."""
+"""Questions to the user about runs: before steps or files are lost, for the arguments of a resume, and for
+the ranks of a profile.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,14 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.agent.probe.run_folders import below
+from torchdeck.contract.doctor.rank_profile import MOST_RANKS
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import size
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.unsaved import unsaved_steps, what_is_lost
 from torchdeck.runs.view import RunView
 from torchdeck.shown_text import shown
+from torchdeck.use_cases.ranks.profile import MOST_CHOSEN, ranks_in
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.runs.abilities import is_being_saved
 from torchdeck_app.runs.page.run_page import RunPage
@@ -239,4 +243,50 @@ class ResumeQuestion(QDialog):
         words = self._words()
         if words:
             self._answered(words, self.keep.isChecked())
+            self.accept()
+
+
+class RanksQuestion(QDialog):
+    """Asks which ranks to profile; empty: the usual ones."""
+
+    def __init__(self, answered: Callable[[tuple[int, ...]], None], parent: QWidget | None = None) -> None:
+        """Ask; `answered` is called with the ranks."""
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("Profile ranks")
+        self._answered = answered
+        self.ranks = QLineEdit()
+        self.ranks.setPlaceholderText("0,3-5")
+        self.ranks.setAccessibleName("Ranks to profile")
+        self.ranks.textChanged.connect(self._check)
+        self.problem = label("", role="secondary", wrap=True)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        self.profile = buttons.addButton("Profile for 5 s", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.profile.setDefault(True)
+        buttons.accepted.connect(self._accept)
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.addWidget(label("Which ranks?", wrap=True))
+        usual = f"Left empty: all ranks of up to {MOST_CHOSEN}, else rank 0."
+        column.addWidget(label(usual, role="secondary", wrap=True))
+        for widget in (self.ranks, self.problem, buttons):
+            column.addWidget(widget)
+        begin_with(self, *_SIZE)
+
+    def _chosen(self) -> tuple[int, ...] | None:
+        try:
+            return ranks_in(self.ranks.text())
+        except ValueError:
+            return None
+
+    def _check(self) -> None:
+        is_wrong = self._chosen() is None
+        expected = f"Expected: up to {MOST_RANKS} ranks, such as 0,3-5." if is_wrong else ""
+        self.problem.setText(expected)
+        self.profile.setEnabled(not is_wrong)
+
+    def _accept(self) -> None:
+        ranks = self._chosen()
+        if ranks is not None:
+            self._answered(ranks)
             self.accept()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,14 @@ from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_actions import RunActions
 from torchdeck_app.runs.run_commands import HeldRun, RunCommands
 from torchdeck_app.runs.run_notes import RunNotes
-from torchdeck_app.runs.run_questions import DeleteQuestion, Pressed, ResumeQuestion, StopNow, ask_results
+from torchdeck_app.runs.run_questions import (
+    DeleteQuestion,
+    Pressed,
+    RanksQuestion,
+    ResumeQuestion,
+    StopNow,
+    ask_results,
+)
 from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.runs.shown_runs import DeletedRuns, ShownRuns
@@ -253,6 +261,9 @@ class RunsPage(Page):
             for entry in entries[:1]:
                 program = entry.name if entry.view is None else entry.view.target
                 self._ask_arguments(entry.layout, program)
+        elif command is RunCommand.PROFILE_RANKS:
+            for entry in entries[:1]:
+                RanksQuestion(partial(self.commands.profile, entry.layout), self).open()
         elif command is RunCommand.FOLDER and entries:
             self.commands.open_folder(entries[0].layout)
         else:

@@ -79,7 +79,8 @@ class EmptyState(QWidget):
         layout.addStretch(1)
         layout.addWidget(self._picture)
         self._sentence = label(sentence, role="secondary", wrap=True)
-        for text in (label(title, Type.HEADING), self._sentence):
+        self._title = label(title, Type.HEADING)
+        for text in (self._title, self._sentence):
             text.setAlignment(Qt.AlignmentFlag.AlignCenter)
             layout.addLayout(_centred(text))
         if button:
@@ -92,6 +93,10 @@ class EmptyState(QWidget):
         layout.addStretch(2)
         theme.changed.connect(self._draw)
         self._draw()
+
+    def set_title(self, title: str) -> None:
+        """Change the heading."""
+        self._title.setText(title)
 
     def set_sentence(self, sentence: str) -> None:
         """Change the sentence."""

@@ -135,7 +135,9 @@ def read_arguments(command: Sequence[str], working_dir: Path, environment: Mappi
     return Arguments(tuple(dict.fromkeys(folders)), total, origin, checkpoint)
 
 
-def named_values(command: Sequence[str], working_dir: Path) -> list[tuple[str, Named]]:
+def named_values(
+    command: Sequence[str], working_dir: Path, defaults: Path | None = None
+) -> list[tuple[str, Named]]:
     """Return everything that the command of a rank names, as (name, value): arguments, then config files.
 
     The last of repeated arguments counts, as argparse and Hydra have it.
@@ -143,10 +145,11 @@ def named_values(command: Sequence[str], working_dir: Path) -> list[tuple[str, N
     Args:
         command: interpreter, script or module, arguments.
         working_dir: of the ranks; relative paths begin there.
+        defaults: config file that the program reads without naming it; it counts least.
     """
     last = {name.lower().replace("-", "_"): (name, named) for name, named in _given(command)}
     given = list(last.values())
-    files = _configs(command, working_dir)
+    files = [*_configs(command, working_dir), *(() if defaults is None else (defaults,))]
     for path in files:  # grows: a file may name DeepSpeed's
         inside = list(_in_config(path))
         given += [(name, Named(value, f"{name} in {path.name}", path.name)) for name, value in inside]

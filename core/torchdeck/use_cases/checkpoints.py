@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
     from torchdeck.contract.plan.launch_plan import LaunchPlan
     from torchdeck.launching.pull.result_files import Sources
+    from torchdeck.nodes.probe.remote_files import RemoteSoundness
     from torchdeck.runs.folders.checkpoints import ScriptCheckpoint
 
 
@@ -27,7 +28,7 @@ __all__ = [
     "Verified",
     "bring_checkpoint",
     "bring_script_checkpoint",
-    "script_problems_there",
+    "script_soundness_there",
     "verify_there",
 ]
 
@@ -73,16 +74,16 @@ def bring_checkpoint(
     return Path(pulled[-1].path)
 
 
-def script_problems_there(
+def script_soundness_there(
     layout: RunLayout, found: Sequence[ScriptCheckpoint], ui: Ui
-) -> list[tuple[str, ...]]:
+) -> list[RemoteSoundness]:
     """Read checkpoints of a script whole on the nodes that have them; what is wrong with each.
 
     Raises:
         Refusal: a node does not answer.
     """
     with _sources(layout, ui) as (_, sources):
-        return [place_on(sources, each.node)[0].checkpoint_problems(each.saved.path) for each in found]
+        return [place_on(sources, each.node)[0].checkpoint_soundness(each.saved.path) for each in found]
 
 
 def bring_script_checkpoint(

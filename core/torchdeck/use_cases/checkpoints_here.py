@@ -16,7 +16,7 @@ from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDir
 from torchdeck.runs.folders.checkpoints import ScriptCheckpoint, checkpoint_directory
 from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, seal_of
 from torchdeck.runs.follower import read_run
-from torchdeck.trainers.checkpoints.soundness import problems_of
+from torchdeck.trainers.checkpoints.soundness import Soundness, soundness_of
 
 Hashed = Callable[[int, int], None]
 """Called with the bytes hashed so far, and their total; 0 if the total is unknown. May raise."""
@@ -44,10 +44,10 @@ def verify_here(
     path = path.absolute()
     try:
         seal = seal_of(path)
-        problems = _script_problems(path, hashed) if by_script else _problems(path, hashed)
+        found = _of_script(path, hashed) if by_script else Soundness(_problems(path, hashed))
     except OSError as error:
         return Verification(Verdict((str(error),), time.time(), ""), "it cannot be read")
-    verdict = Verdict(tuple(problems), time.time(), seal)
+    verdict = Verdict(tuple(found.problems), time.time(), seal, found.unchecked)
     try:
         keep_verdict(home, path, verdict)
     except OSError as error:
@@ -55,9 +55,9 @@ def verify_here(
     return Verification(verdict, "")
 
 
-def _script_problems(path: Path, hashed: Hashed) -> list[str]:
+def _of_script(path: Path, hashed: Hashed) -> Soundness:
     hashed(0, 0)
-    return problems_of(path)
+    return soundness_of(path)
 
 
 def _problems(folder: Path, hashed: Hashed) -> list[str]:

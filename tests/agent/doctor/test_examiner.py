@@ -16,9 +16,10 @@ import pytest
 from support.waiting import wait_for_value, wait_until
 from torchdeck.agent.doctor import proc
 from torchdeck.agent.doctor.evidence import Collective, Frame, RankEvidence
+from torchdeck.agent.doctor.evidence_limit import plain
 from torchdeck.agent.doctor.examiner import SECOND_LOOK, Examined, Examiner
 from torchdeck.agent.doctor.stalls import Standing
-from torchdeck.contract.doctor.rank_heartbeat import RankHeartbeat
+from torchdeck.contract.doctor.rank_heartbeat import GroupCounts, RankHeartbeat
 from torchdeck.contract.layout import AttemptLayout, RunLayout
 from torchdeck.contract.run_states import RankPhase
 
@@ -145,3 +146,16 @@ def test_an_answer_without_the_main_thread_takes_its_stack_from_py_spy(
     assert found.source == ("py-spy" if installed else "rank")
     assert found.frames == ((Frame("/code/train.py", 84, "save_model"),) if installed else ())
     assert (found.collectives, found.known, found.beating) == (CALLS, True, True)
+
+
+def test_the_last_collectives_of_a_process_that_is_gone_are_those_of_its_heartbeat(
+    attempt: AttemptLayout,
+) -> None:
+    with subprocess.Popen(["sleep", "600"]) as child:
+        beat = RankHeartbeat(child.pid, 1.0, by_group=(GroupCounts("0", 1204, 1203),))
+        alive = examined(attempt, child.pid, beat=beat)
+        child.kill()
+    gone = examined(attempt, child.pid, beat=beat)
+    assert (alive.state, alive.counts) == ("S", ())
+    assert (gone.state, gone.counts) == ("gone", beat.by_group)
+    assert plain(gone)["counts"] == [{"group": "0", "enqueued": 1204, "completed": 1203}]

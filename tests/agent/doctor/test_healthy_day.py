@@ -46,6 +46,7 @@ class Pause:
 
 
 HEALTHY = {
+    "first step": Pause(1200, 1200, RankPhase.COMPILING, "compiling", cpu=1.0, workers=True, everyone=True),
     "evaluation": Pause(60, 500, cpu=1.0),
     "save": Pause(40, 400, RankPhase.SAVING, "saving", "D", moved=20 << 20),
     "slow save": Pause(20, 110, RankPhase.SAVING, "saving"),
@@ -57,7 +58,7 @@ HEALTHY = {
 }
 FILES = {
     "saving": "/torch/serialization.py",
-    "compiling": "/torch/_dynamo/eval_frame.py",
+    "compiling": "/torch/_dynamo/convert_frame.py",
     "loading data": "/torch/utils/data/dataloader.py",
 }
 """Activity → where the stack shows it."""
@@ -162,9 +163,12 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_healthy_day_has_no_false_alarm(cluster: Cluster) -> None:
-    """24 h of long evaluations, saves, compilations, data loading, slow steps and freezes of the machine."""
+    """24 h of long evaluations, saves, compilations, data loading, slow steps and freezes of the machine.
+
+    The first step of each shape is compiled for 20 minutes.
+    """
     names = tuple(HEALTHY)
-    cluster.pause("compilation", HEALTHY["compilation"])
+    cluster.pause("first step", HEALTHY["first step"])
     while cluster.now < DAY:
         cluster.train(cluster.random.randint(60, 600))
         name = cluster.random.choice(names)

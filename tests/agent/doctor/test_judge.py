@@ -13,6 +13,7 @@ from support.doctor.evidence import SAVING, TORCH, WAITING, call, elsewhere, ran
 from torchdeck.agent.doctor.evidence import Collective, Frame, Group, Kind, RankEvidence, Verdict
 from torchdeck.agent.doctor.judge import UNREACHABLE, WORKING_LIMIT, judge
 from torchdeck.agent.doctor.stalls import LONG_PHASES
+from torchdeck.contract.doctor.rank_heartbeat import GroupCounts
 
 
 def verdict(ranks: Iterable[RankEvidence], *nodes: str) -> Verdict:
@@ -154,6 +155,11 @@ def test_all_in_the_same_collective_are_held_up_by_the_network(count: int) -> No
         ({"state": "T"}, Kind.STOPPED, "Rank 1 is stopped (SIGSTOP), at train.py:84 save_model"),
         ({"state": "t"}, Kind.STOPPED, "is held by a debugger"),
         ({"state": "gone"}, Kind.DEAD, "has died without an exit code (process 1001)"),
+        (
+            {"state": "gone", "counts": (GroupCounts("0", 1204, 1203), GroupCounts("7", 3, 3))},
+            Kind.DEAD,
+            "(process 1001), after it began collective #1204, #3 of group 7; ranks 0, 2 and 3 wait for it",
+        ),
         ({"state": UNREACHABLE, "frames": ()}, Kind.MACHINE, "is on a node that does not answer"),
         (
             {"state": "D", "blocked": True, "kernel": "nfs_wait of /mnt/x"},

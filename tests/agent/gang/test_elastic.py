@@ -121,6 +121,23 @@ def test_a_checkpoint_in_between_is_progress() -> None:
     assert "the 2 restarts at this size that launch.max_restarts allows are used up" in last.why
 
 
+def test_a_checkpoint_of_an_earlier_step_is_no_progress() -> None:
+    """The rank that fails again is given up, although the program wrote its early checkpoint again.
+
+    An agent that took over would know so, too.
+    """
+    story = Story()
+    story.begin()
+    story.tell(events.CheckpointSaved(4))
+    story.end(killed(2))
+    story.again()
+    story.tell(events.CheckpointSaved(4))
+    assert story.recovered().suspect == Place("a", 2)
+    assert not story.recovered().saved
+    assert story.recovered().saved_step == 4
+    assert reason_and_suspect(story.fail(2)) == ("smaller", Place("a", 2))
+
+
 def test_another_rank_is_another_failure() -> None:
     """Two ranks that fail in turn are no proof against either, until the restarts are used up."""
     story = Story()

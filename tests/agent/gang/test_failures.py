@@ -251,6 +251,24 @@ def test_attempts_that_get_further_are_no_loop() -> None:
     assert all(isinstance(each, commands.AnnounceRestart) for each in lives(story, 10, 10, 10))
 
 
+def test_a_checkpoint_that_is_written_again_is_no_progress() -> None:
+    """The program starts from the beginning each time; a save whose step is unknown counts."""
+    policy = dataclasses.replace(POLICY, max_restarts=100)
+
+    def last_of(*steps: int | None) -> commands.Command:
+        story = Story(policy).train()
+        orders = lives(story, 6)
+        for step in steps:
+            story.tell(events.CheckpointSaved(step))
+            orders += lives(story, 6)
+        return orders[-1]
+
+    assert isinstance(last_of(4, 4, 4, 4), commands.Finish)
+    assert isinstance(last_of(4, 4, 4), commands.AnnounceRestart)
+    assert isinstance(last_of(4, 5, 4, 4), commands.AnnounceRestart)
+    assert isinstance(last_of(None, None, None, None), commands.AnnounceRestart)
+
+
 def test_long_attempts_that_report_no_step_are_no_loop() -> None:
     """They may have trained."""
     story = Story(dataclasses.replace(POLICY, max_restarts=100)).launch()

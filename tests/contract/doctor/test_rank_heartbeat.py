@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.contract.doctor.rank_heartbeat import (
+    MOST_GROUPS,
     TEXT_LIMIT,
+    GroupCounts,
     RankHeartbeat,
     RankHeartbeatFile,
     read_rank_heartbeat,
@@ -53,3 +55,23 @@ def test_a_rank_cannot_make_its_agent_read_what_is_no_heartbeat(tmp_path: Path) 
     found = read_rank_heartbeat(tmp_path / "long")
     assert found is not None
     assert len(found.place) == TEXT_LIMIT
+
+
+def test_groups_fit_into_the_record_or_are_left_out(tmp_path: Path) -> None:
+    """As are those that are damaged; the other fields are read all the same."""
+    path, groups = tmp_path / "heartbeat", (GroupCounts("0", 1204, 1203), GroupCounts("7", 12, 12))
+    assert written(path, BEAT._replace(by_group=groups)) == BEAT._replace(by_group=groups)
+    damaged: Any = (groups[0], ("1", 2), ("x" * 65, 1, 1), ("2", -1, 0), ("3", True, 0), groups[1])
+    assert written(path, BEAT._replace(by_group=damaged)) == BEAT._replace(by_group=groups)
+    most = tuple(GroupCounts(f"{number:064}", 1 << 60, 1 << 60) for number in range(MOST_GROUPS))
+    assert written(path, BEAT._replace(by_group=most)) == BEAT._replace(by_group=most)
+    long = BEAT._replace(place="\x01" * TEXT_LIMIT, by_group=most)
+    assert written(path, long) == long._replace(by_group=())
+
+
+def written(path: Path, beat: RankHeartbeat) -> RankHeartbeat | None:
+    path.unlink(missing_ok=True)
+    file = RankHeartbeatFile(path)
+    file.write(beat)
+    file.close()
+    return read_rank_heartbeat(path)

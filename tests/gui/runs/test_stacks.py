@@ -20,6 +20,7 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.runs import rank_reports
 from torchdeck_app.runs.abilities import RunCommand
+from torchdeck_app.runs.run_questions import RanksQuestion
 from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.theme.theme import Theme
 
@@ -107,3 +108,32 @@ def test_a_profile_is_reported_with_its_traces(
         "Rank 1: py-spy is not installed",
         "Open traces in https://ui.perfetto.dev or chrome://tracing.",
     ]
+
+
+def test_a_straggler_offers_them_too_and_the_ranks_may_be_chosen(
+    qtbot: QtBot, place: RunsPage, layout: RunLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ranks by the menu; a list that is none says what is expected."""
+    profiled: list[tuple[int, ...]] = []
+
+    def profile(_layout: RunLayout, ranks: Sequence[int], *_: object) -> tuple[RankProfile, ...]:
+        profiled.append(tuple(ranks))
+        return ()
+
+    monkeypatch.setattr(rank_reports, "profile_ranks", profile)
+    qtbot.waitUntil(lambda: place.page is not None and place.page.header.state_word == "running")
+    page = place.page
+    assert page is not None
+    more = {"share": 0.4, "since": 90.0, "differs": [], "detail": "Rank 1 delays the others"}
+    with layout.node("localhost").journal.open("a") as file:
+        file.write(line(event("straggler", attempt=1, ranks=[1], step=3, **more)))
+    for command in (RunCommand.STACKS, RunCommand.PROFILE):
+        qtbot.waitUntil(page.header.buttons[command].isVisible)
+    place.actions_of_runs[RunCommand.PROFILE_RANKS].trigger()
+    (question,) = place.findChildren(RanksQuestion)
+    question.ranks.setText("0,x")
+    assert not question.profile.isEnabled()
+    assert question.problem.text() == "Expected: up to 64 ranks, such as 0,3-5."
+    question.ranks.setText("1, 3-5")
+    question.profile.click()
+    qtbot.waitUntil(lambda: profiled == [(1, 3, 4, 5)])

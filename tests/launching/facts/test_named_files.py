@@ -56,3 +56,50 @@ def test_a_model_that_is_not_on_this_machine_is_noted(flag: str, noted: bool, tm
         f"{tmp_path} nor in the Hugging Face cache of this machine"
     )
     assert with_program(config, Known()).notes == ((note,) if noted else ())
+
+
+LAUNCH = {"module": "accelerate.commands.launch"}
+
+
+@pytest.mark.parametrize(
+    ("run", "nodes", "read"),
+    [
+        ({**LAUNCH, "args": ["--num_machines=1", "sft.py"]}, ["localhost"], True),
+        ({"script": "/env/bin/accelerate", "args": ["launch", "sft.py", "--cpu"]}, ["localhost"], True),
+        ({**LAUNCH, "args": ["sft.py"]}, ["node1"], False),
+        ({**LAUNCH, "args": ["--cpu", "sft.py"]}, ["localhost"], False),
+        ({**LAUNCH, "args": ["--config_file=own.yaml", "sft.py"]}, ["localhost"], False),
+        ({"script": "sft.py", "args": ["launch"]}, ["localhost"], False),
+    ],
+)
+@pytest.mark.parametrize("variable", ["HF_HOME", "XDG_CACHE_HOME"])
+def test_accelerate_launch_reads_the_file_of_accelerate_config(
+    run: dict[str, object],
+    nodes: list[str],
+    read: bool,
+    variable: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If no other is named: on this machine, where the run's variables say it is; arguments count more."""
+    monkeypatch.delenv("HF_HOME", raising=False)
+    home = tmp_path / "huggingface" if variable == "XDG_CACHE_HOME" else tmp_path
+    (home / "accelerate").mkdir(parents=True)
+    (home / "accelerate/default_config.yaml").write_text("mixed_precision: bf16\nnum_machines: 3\n")
+    env = {variable: str(tmp_path)}
+    config = config_from_dict(
+        {
+            "run": {**run, "working_dir": str(tmp_path), "env": env, "launcher": "python"},
+            "distributed": {"nodes": nodes},
+        },
+        tmp_path,
+    )
+    settings = settings_of_program(config)
+    assert settings is not None
+    assert (settings.mixed is not None and settings.mixed.value == "bf16") is read
+    if read:
+        assert settings.mixed is not None
+        assert settings.mixed.origin == "mixed_precision in default_config.yaml"
+    if "--num_machines=1" in str(run):
+        assert settings.nodes is not None
+        assert settings.nodes.value == "1"

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from support.values.machines import byte_gpt, plan
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.launching.preflight.rank_limits import (
     FILES_PER_PEER,
     LOCKED_PER_RANK,
@@ -14,6 +15,7 @@ from torchdeck.launching.preflight.rank_limits import (
 )
 from torchdeck.launching.preflight.rank_variables import check_variables, uses_rdma, variables_of
 from torchdeck.nodes.probe.facts import Limit, Limits
+from torchdeck.plan.check import Check
 
 PLAN = plan(byte_gpt(distributed={"nproc": 2, "devices": "cpu"}))
 NODE = PLAN.nodes[0]
@@ -96,3 +98,19 @@ def test_variables_of_a_node() -> None:
     (gone,) = check_variables(PLAN, wrong, {}, interfaces=interfaces)
     assert gone.status == "failed"
     assert "ib0" in gone.what
+
+
+def test_without_nccls_times_a_note_says_that_a_slow_gpu_is_not_named() -> None:
+    """Once per run of several ranks on NCCL; nothing is changed."""
+    other = dataclasses.replace(NODE, name="b")
+    two = dataclasses.replace(PLAN, backend="nccl", nodes=(NODE, other))
+    interfaces = ["lo", "eth0"]
+
+    def notes(plan: LaunchPlan, node: NodePlan, **variables: str) -> list[Check]:
+        found = check_variables(plan, node, variables, interfaces=interfaces)
+        return [check for check in found if check.name == "stragglers"]
+
+    (note,) = notes(two, NODE)
+    assert (note.status, note.fix) == ("ok", "")
+    assert "TORCH_NCCL_ENABLE_TIMING" in note.what
+    assert notes(two, other) == notes(PLAN, NODE) == notes(two, NODE, TORCH_NCCL_ENABLE_TIMING="1") == []

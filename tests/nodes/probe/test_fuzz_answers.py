@@ -103,7 +103,7 @@ def read_answer(case: bytes, _place: Path) -> None:
         lambda probe_session: RemoteFiles(probe_session, "n").tree("/x"),
         lambda probe_session: RemoteFiles(probe_session, "n").content("/x", 10),
         lambda probe_session: RemoteFiles(probe_session, "n").digest("/x"),
-        lambda probe_session: RemoteFiles(probe_session, "n").checkpoint_problems("/x"),
+        lambda probe_session: RemoteFiles(probe_session, "n").checkpoint_soundness("/x"),
     )
     said: list[str] = []
     for ask in asked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from support.values.previews import preview, script_preview
 from torchdeck.cli.plan.terminal_views import print_preview
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.preview_json import document
+from torchdeck.telemetry.doctor.rank_heartbeat import STACK_SIGNAL
+from torchdeck.trainers.inside import accelerate_loop, deepspeed, hugging_face, lightning, torchtitan
 
 AXOLOTL = """
 base_model: ./llama
@@ -162,3 +165,20 @@ def test_the_document_marks_what_is_unknown(tmp_path: Path) -> None:
         }
     ]
     assert {"name": "LoRA", "value": None, "source": None} in found["settings"]
+
+
+def test_what_is_added_to_the_ranks_is_named(tmp_path: Path) -> None:
+    """Each trainer with callbacks, the heartbeat and its signal; nothing if it is turned off."""
+    (note,) = (note for note in script_preview(tmp_path).notes if "telemetry.inside" in note)
+    for name in (hugging_face.NAME, lightning.NAME, accelerate_loop.NAME, deepspeed.NAME, torchtitan.NAME):
+        assert name.lower() in note.lower()
+    assert "save and end the program" in note
+    assert (
+        f"heartbeat, and faulthandler writes stacks at a crash or the signal {named(STACK_SIGNAL)};" in note
+    )
+    off = script_preview(tmp_path, telemetry={"inside": False})
+    assert not any("heartbeat" in note for note in off.notes)
+
+
+def named(number: int) -> str:
+    return f"SIGRTMIN+{number - signal.SIGRTMIN}"

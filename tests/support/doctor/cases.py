@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from support.doctor.faults import FAULTS, HEALTHY, Fault
-from support.doctor.programs import PROGRAMS
+from support.doctor.programs import PROGRAMS, REPORTS
 from torchdeck.agent.doctor.evidence import Kind
 
 SEED = 17
@@ -60,3 +60,14 @@ def spread(cases: Sequence[Case], count: int, seed: int = SEED) -> list[Case]:
         left.remove(case)
         chosen.append(case)
     return chosen
+
+
+def _sample() -> frozenset[Case]:
+    hangs = [case for case in table() if case.fault.hangs and case.fault.kind is not Kind.DISK]
+    return frozenset((*spread(hangs, len(PROGRAMS)), *spread(of(*REPORTS, hangs=False), 1)))
+
+
+SAMPLE = _sample()
+"""Cases of a normal run, which must be right, each of them: a hang in each program and one healthy pause, by
+the fixed seed. Faults that need root are not drawn.
+"""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.doctor.cases import Case
+from support.doctor.cases import SAMPLE, Case
 from support.doctor.fault_rows import Row, record, told
 from support.doctor.faults import lines
 from support.doctor.programs import ENDLESS, STEP, Place, program
@@ -83,11 +83,11 @@ def measured(case: Case, folder: Path) -> Iterator[Measured]:
         yield Measured(case, Place(str(folder / "began"), str(disk)))
 
 
-def marked(cases: Sequence[Case], sample: Sequence[str]) -> list[Any]:
-    """Return the parameters of a test: cases that are not in the sample of names run in a soak only."""
+def marked(cases: Sequence[Case]) -> list[Any]:
+    """Return the parameters of a test: cases that are not in the sample run in a soak only."""
     found = []
     for case in cases:
-        marks = [] if case.name in sample else [pytest.mark.soak]
+        marks = [] if case in SAMPLE else [pytest.mark.soak]
         if case.fault.kind is Kind.DISK:
             marks.append(pytest.mark.root)
         found.append(pytest.param(case, id=case.name, marks=marks))

@@ -27,8 +27,9 @@ COLUMNS = (
 BEGIN, END = "<!-- table of programs -->", "<!-- end of the table -->"
 _OWN_LOOP = "Its loop and its saves are the script's own: a stop sends SIGTERM."
 CANNOT = {
-    "torchtitan": "Its models need GPUs and do not run in the tests. Its own loop, checkpoints and printed "
-    "lines do, with a small model of the test: metrics, total and ETA, stop and resume are shown with those.",
+    "torchtitan": "Its trainer needs a GPU to start, and does not start in the tests. Its own loop, "
+    "checkpoints and printed lines run there with a small model and a training step of the test; they show "
+    "the other cells.",
     "nanoGPT": _OWN_LOOP,
     "Lightning Fabric": _OWN_LOOP,
 }

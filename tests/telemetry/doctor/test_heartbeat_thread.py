@@ -207,3 +207,39 @@ def test_a_folder_that_cannot_be_written_disturbs_nothing(attempt: AttemptLayout
     process = start(attempt, "print('trained')")
     assert process.communicate(timeout=60)[0] == "trained\n"
     assert process.returncode == 0
+
+
+def test_what_is_left_of_a_crash_has_the_last_collective_of_each_group(
+    attempt: AttemptLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the groups' names, which are the same on all ranks."""
+    pytest.importorskip("torch")
+    monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", "100")
+    program = f"""
+import os, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="file://{attempt.run.root}/store", rank=0, world_size=1)
+groups = [dist.new_group([0]) for _ in range(2)]
+for count, group in ((3, None), (5, groups[1])):
+    for _ in range(count):
+        dist.all_reduce(torch.ones(2), group=group)
+print("done", flush=True)
+time.sleep(600)
+"""
+    process = start(attempt, program)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "done\n"
+
+        def counted() -> bool:
+            return len(beat_after(attempt).by_group) == 2
+
+        wait_until(counted, 40, "both groups")
+    finally:
+        process.kill()
+        process.communicate()
+    left = read_rank_heartbeat(attempt.rank(0).heartbeat)
+    assert left is not None
+    assert sorted((each.group, each.enqueued) for each in left.by_group) == [("0", 3), ("2", 5)]
+    assert all(each.completed <= each.enqueued for each in left.by_group), "gloo notes completion late"
+    assert (left.enqueued, left.groups) == (8, 2)

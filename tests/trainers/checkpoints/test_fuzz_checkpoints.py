@@ -18,7 +18,7 @@ from support.fuzz.reader_process import ReaderProcess
 from torchdeck.trainers.checkpoints.checkpoint_kinds import TrainerCheckpoint
 from torchdeck.trainers.checkpoints.checkpoint_search import content_of, find_checkpoints, look_at
 from torchdeck.trainers.checkpoints.pickled_step import step_inside
-from torchdeck.trainers.checkpoints.soundness import problems_of
+from torchdeck.trainers.checkpoints.soundness import soundness_of
 
 PART = b"\0\0name\0\0"
 NAMES = (
@@ -85,7 +85,7 @@ def read_checkpoint(case: bytes, place: Path) -> None:
         check(look_at(path))
         content_of(path)
         if look_at(path) is not None:
-            assert all(problems_of(path))
+            assert all(soundness_of(path).problems)
 
 
 def read_step(case: bytes, place: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_member_that_ends_before_its_size(tmp_path: Path) -> None:
     longer = content[:directory] + content[directory:].replace(size, (1 << 25).to_bytes(4, "little"))
     (tmp_path / "ckpt.pt").write_bytes(longer)
     assert longer != content
-    assert problems_of(tmp_path / "ckpt.pt") == ["ckpt.pt: it cannot be read: EOFError"]
+    assert soundness_of(tmp_path / "ckpt.pt").problems == ["ckpt.pt: it cannot be read: EOFError"]
 
 
 def read_large(case: bytes, place: Path) -> None:
@@ -155,10 +155,10 @@ def read_large(case: bytes, place: Path) -> None:
     assert bool(found.incomplete) == is_parsed
     state.unlink()
     other.write_bytes(content)
-    assert len(problems_of(other.parent)) == (2 if is_parsed else 1)
+    assert len(soundness_of(other.parent).problems) == (2 if is_parsed else 1)
     other.unlink()
     weights.write_bytes(with_length(content))
-    assert bool(problems_of(weights)) == is_parsed
+    assert bool(soundness_of(weights).problems) == is_parsed
 
 
 def test_large_files_fit_into_memory() -> None:

@@ -14,7 +14,7 @@ from torchdeck.trainers.checkpoints.checkpoint_kinds import TrainerCheckpoint
 from torchdeck.trainers.checkpoints.checkpoint_search import find_checkpoints, look_at
 from torchdeck.trainers.checkpoints.files import file_problem
 from torchdeck.trainers.checkpoints.pickled_step import step_inside
-from torchdeck.trainers.checkpoints.soundness import problems_of
+from torchdeck.trainers.checkpoints.soundness import soundness_of
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -78,7 +78,7 @@ def test_verification(kind: str, tmp_path: Path, name: str) -> None:
     whole.mkdir()
     (whole / "trainer_state.json").write_text('{"global_step": 5}')
     put(kind, whole / name)
-    problems = problems_of(whole)
+    problems = soundness_of(whole).problems
     if kind == "folder":
         assert problems == []
         return

@@ -11,7 +11,7 @@ import pytest
 from support.system.trainers_python import ABSENT, trainers_python
 from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind
 from torchdeck.trainers.checkpoints.checkpoint_search import find_checkpoints
-from torchdeck.trainers.checkpoints.soundness import problems_of
+from torchdeck.trainers.checkpoints.soundness import soundness_of
 
 WRITES = """
     import pathlib
@@ -52,9 +52,9 @@ def test_accelerate_torchtitan_torch_and_safetensors(tmp_path: Path) -> None:
         CheckpointKind.WEIGHTS: 50,
     }
     for each in find_checkpoints([tmp_path]):
-        assert (each.incomplete, problems_of(Path(each.path))) == ("", [])
+        assert (each.incomplete, soundness_of(Path(each.path)).problems) == ("", [])
     weights = tmp_path / "model_step_50.pt"
     content = bytearray(weights.read_bytes())
     content[len(content) // 2] ^= 1
     weights.write_bytes(content)
-    assert "checksum" in problems_of(weights)[0]
+    assert "checksum" in soundness_of(weights).problems[0]

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from torchdeck.quantities import ago, brief, moment, size
 from torchdeck.runs.folders.checkpoints import RunCheckpoint
-from torchdeck.runs.folders.verdicts import Verdict
+from torchdeck.runs.folders.verdicts import Verdict, without_checksum
 from torchdeck.shown_text import shown
 from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
@@ -58,7 +58,9 @@ def state(row: RunCheckpoint, now: float, verdicts: Verdicts, *, is_live: bool) 
         return "✕ damaged"
     if not row.info.complete:
         return "✕ not complete"
-    return "● complete" if verdict is None else f"✓ verified {ago(now - verdict.time)}"
+    if verdict is None:
+        return "● complete"
+    return f"{'● checked' if verdict.unchecked else '✓ verified'} {ago(now - verdict.time)}"
 
 
 def goes_on_with(world_size: int) -> str:
@@ -89,13 +91,15 @@ def tooltip(row: RunCheckpoint, verdicts: Verdicts) -> str:
     lines += [info.why] if info.why else []
     verdict = verdicts.get(info.path)
     if verdict is not None:
-        sound = "" if verdict.problems else f": {soundness(row)}"
+        sound = "" if verdict.problems else f": {soundness(row, verdict)}"
         lines += [f"hashed {moment(verdict.time)}{sound}", *verdict.problems]
     return "\n".join(lines)
 
 
-def soundness(row: RunCheckpoint) -> str:
+def soundness(row: RunCheckpoint, verdict: Verdict) -> str:
     """Return what a verification without problems means, as a clause."""
+    if verdict.unchecked:
+        return f"nothing damaged was found, but {without_checksum(verdict.unchecked)}"
     if row.script is not None:
         return "it can be read whole"
     return "every file has the hash that its manifest names"

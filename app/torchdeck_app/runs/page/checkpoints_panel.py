@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.quantities import size
-from torchdeck.runs.folders.checkpoints import RunCheckpoint, run_checkpoints
+from torchdeck.runs.folders.checkpoints import RunCheckpoint, run_checkpoints, unnoticed_checkpoint
 from torchdeck.runs.folders.verdicts import Verdict, read_verdicts, still_true
 from torchdeck.runs.foreign import why_no_start
 from torchdeck.runs.view import RunView
@@ -42,7 +42,6 @@ T = TypeVar("T")
 _INTERVAL = 1.0
 _TICK = 5000
 """Milliseconds between two updates of relative times such as `3 min ago`."""
-_Seen = tuple[tuple[RunCheckpoint, ...], Mapping[Path, Verdict]]
 _TIPS = {
     "verify": "Hash every file and compare it with the manifest; remembered until the checkpoint changes",
     "resume": "Resume from here: the newest checkpoint continues this run; an older one starts a new "
@@ -50,6 +49,13 @@ _TIPS = {
     "export": "Write the weights as safetensors and JSON, for other tools",
     "delete": "Delete this checkpoint; it cannot be undone",
 }
+
+
+class _Seen(NamedTuple):
+    rows: tuple[RunCheckpoint, ...]
+    verdicts: Mapping[Path, Verdict]
+    unnoticed: Path | None
+    """One that no row shows, if there is no row."""
 
 
 class CheckpointsView(RunPanel):
@@ -70,6 +76,9 @@ class CheckpointsView(RunPanel):
         self._verdicts: Mapping[Path, Verdict] = {}
         self._own: dict[Path, Verdict] = {}
         """Those of this page: the file may not take them."""
+        self._unnoticed: Path | None = None
+        """Found by the search once the run was over; only the thread uses it."""
+        self._has_searched = False
         self._busy: set[Path] = set()
         self._home = layout.home.root
         self._poller = Poller[_Seen]("checkpoints", self._look, _INTERVAL, self)
@@ -130,10 +139,20 @@ class CheckpointsView(RunPanel):
         """Do the work, in the thread."""
         rows = run_checkpoints(self._layout)
         known = {**read_verdicts(self._home), **self._own}
-        return rows, still_true(known, (row.info.path for row in rows))
+        verdicts = still_true(known, (row.info.path for row in rows))
+        return _Seen(rows, verdicts, None if rows else self._search())
+
+    def _search(self) -> Path | None:
+        """Look in the script's folders for a checkpoint that no row shows, once: they may be large."""
+        if self._view is None or self._is_live:
+            self._has_searched = False
+        elif not self._has_searched:
+            self._unnoticed, self._has_searched = unnoticed_checkpoint(self._layout), True
+        return self._unnoticed if self._has_searched else None
 
     def _take(self, seen: _Seen) -> None:
-        self._rows, self._verdicts = seen
+        self._rows, self._verdicts, unnoticed = seen
+        self.empty.show_unnoticed(unnoticed)
         self.list.set_rows(self._rows)
         self._show()
 
@@ -206,7 +225,7 @@ class CheckpointsView(RunPanel):
             if verdict.problems:
                 self._say(f"{path.name} is damaged: {verdict.problems[0]}", "error")
             else:
-                sound = f"{path.name} is sound: {soundness(row)}"
+                sound = f"{path.name}{'' if verdict.unchecked else ' is sound'}: {soundness(row, verdict)}"
                 self._say("; ".join(filter(None, (sound, forgotten))), "secondary")
 
         name = f"verifying {path.name}"
@@ -303,6 +322,10 @@ class CheckpointsView(RunPanel):
 
 _TO_COME = "Checkpoints appear here when a save begins: at intervals, and at a stop."
 _ENDED = "This run ended before its first save, so there is nothing to continue from: a clone starts over."
+_UNNOTICED = (
+    "{path} was written after the run started, but its agent did not notice it. If this run saved it, clone "
+    "the run with checkpoint.resume set to this path to continue from it."
+)
 _SCRIPT = "What a script saves by itself appears here as soon as it is complete, wherever it puts it."
 
 
@@ -316,9 +339,23 @@ class NoCheckpoints(EmptyState):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme, "save", "No checkpoints", _TO_COME)
+        self._unnoticed: Path | None = None
+        self._view: RunView | None = None
+
+    def show_unnoticed(self, path: Path | None) -> None:
+        """Name the checkpoint that the script saved and its agent did not notice."""
+        self._unnoticed = path
+        if self._view is not None:
+            self.show_view(self._view)
 
     def show_view(self, view: RunView) -> None:
         """Show the run's current state."""
+        self._view = view
+        if self._unnoticed is not None:
+            self.set_title("No checkpoint is listed")
+            self.set_sentence(_UNNOTICED.format(path=self._unnoticed))
+            return
+        self.set_title("No checkpoints")
         if view.kind in ("script", "module", WATCHED):
             self.set_sentence(_SCRIPT)
         else:

@@ -246,7 +246,7 @@ class RunHeader(QFrame):
             set_visible(self.buttons[what], self, on=not seen.view.is_foreign)
         set_visible(self.buttons[RunCommand.END_WATCH], self, on=is_watched and not seen.view.is_over)
         for what in (RunCommand.STACKS, RunCommand.PROFILE):
-            set_visible(self.buttons[what], self, on=bool(seen.view.hangs))
+            set_visible(self.buttons[what], self, on=bool(seen.view.hangs or seen.view.stragglers))
         for what, button in self.buttons.items():
             why = "the run's directory was removed" if seen.is_gone else able.why_not(what)
             set_enabled(button, self, on=not why)

@@ -35,11 +35,13 @@ class GroupJoin:
     """One process group on all ranks that are in it.
 
     Attributes:
+        name: as torch has it, the same on all ranks.
         ranks: its members, as far as they are known.
         shown: its name for a person; empty for the group of all ranks.
     """
 
     def __init__(self, name: str, ranks: Mapping[int, RankEvidence]) -> None:
+        self.name = name
         self.ranks: set[int] = set()
         self.shown = ""
         self._calls: dict[int, dict[int, Collective]] = {}

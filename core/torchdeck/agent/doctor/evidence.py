@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from torchdeck.contract.doctor.rank_heartbeat import GroupCounts
 from torchdeck.contract.run_states import TextEnum
 from torchdeck.telemetry.doctor.main_thread import is_users
 
@@ -14,6 +15,8 @@ MOST_FRAMES = 32
 MOST_COLLECTIVES = 96
 MOST_GROUPS = 64
 TEXT_LIMIT = 300
+DEAD = ("gone", "Z", "X")
+"""States of a process that has ended."""
 _FAULTHANDLER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
 
 
@@ -110,6 +113,8 @@ class RankEvidence(NamedTuple):
     groups: tuple[Group, ...] = ()
     collectives: tuple[Collective, ...] = ()
     """The newest of each group, oldest first."""
+    counts: tuple[GroupCounts, ...] = ()
+    """Numbers in the last heartbeat of a process that is gone; empty for others."""
 
 
 class Verdict(NamedTuple):

@@ -54,7 +54,7 @@ def fitting(ranks: tuple[RankEvidence, ...], limit: int = LIMIT) -> tuple[RankEv
 def plain(evidence: RankEvidence) -> dict[str, Any]:
     """Return the evidence as JSON."""
     value = evidence._asdict()
-    for name in ("frames", "groups", "collectives"):
+    for name in ("frames", "groups", "collectives", "counts"):
         value[name] = [item._asdict() for item in value[name]]
     return value
 
@@ -67,7 +67,12 @@ def _shortened(ranks: Sequence[RankEvidence], cut: _Cut) -> tuple[RankEvidence, 
         if cut.once:
             known.update(groups)
         found.append(
-            evidence._replace(frames=outlined(evidence.frames, cut.frames), groups=groups, collectives=calls)
+            evidence._replace(
+                frames=outlined(evidence.frames, cut.frames),
+                groups=groups,
+                collectives=calls,
+                counts=evidence.counts[: cut.groups],
+            )
         )
     return tuple(found)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from torchdeck.agent.doctor import proc
-from torchdeck.agent.doctor.evidence import RankEvidence, from_answer, from_faulthandler
+from torchdeck.agent.doctor.evidence import DEAD, RankEvidence, from_answer, from_faulthandler
 from torchdeck.agent.doctor.evidence_limit import fitting, plain
 from torchdeck.agent.doctor.node.gpus import DeviceEvidence
 from torchdeck.agent.doctor.node.interfaces import InterfaceEvidence
@@ -221,6 +221,7 @@ class Examiner:
             workers=proc.workers(pid) if pid is not None else "",
             nccl="" if self._devices is None else self._devices.nccl,
             interfaces=self._faults,
+            counts=beat.by_group if beat is not None and letter in DEAD else (),
             **found,
         )
         value = {"v": FORMAT_VERSION, **plain(evidence)}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from torchdeck.agent.doctor import sentences
 from torchdeck.agent.doctor.case import Case, activity, is_in
 from torchdeck.agent.doctor.collectives import Mismatch
-from torchdeck.agent.doctor.evidence import Kind, RankEvidence, Verdict
+from torchdeck.agent.doctor.evidence import DEAD, Kind, RankEvidence, Verdict
 from torchdeck.agent.doctor.stalls import LONG, LONG_ACTIVITIES, LONG_PHASES
 
 WORKING_LIMIT = 20.0
@@ -15,7 +15,6 @@ WORKING_LIMIT = 20.0
 UNREACHABLE = "unreachable"
 """State of a rank whose node does not answer."""
 _STOPPED = ("T", "t")
-_DEAD = ("gone", "Z", "X")
 
 
 def judge(ranks: Mapping[int, RankEvidence], nodes: Mapping[int, str]) -> Verdict:
@@ -48,7 +47,7 @@ def _is_blocked(found: RankEvidence, case: Case) -> bool:
 
 _STATES: Sequence[tuple[Kind, Callable[[RankEvidence, Case], bool]]] = (
     (Kind.MACHINE, lambda found, _: found.state == UNREACHABLE),
-    (Kind.DEAD, lambda found, _: found.state in _DEAD),
+    (Kind.DEAD, lambda found, _: found.state in DEAD),
     (Kind.STOPPED, lambda found, _: found.state in _STOPPED),
     (Kind.DISK, _is_blocked),
 )
@@ -72,16 +71,28 @@ def _by_waiting(case: Case, living: list[int]) -> Verdict:
     late = [rank for rank in free if ranks[rank].still >= ranks[rank].limit / 2]
     to_blame = [rank for rank in free if rank in awaited] or late or free
     working = [rank for rank in to_blame if ranks[rank].working or _has_time(ranks[rank])]
-    if working and all(ranks[rank].still < WORKING_LIMIT * ranks[rank].limit for rank in working):
+    if working and all(ranks[rank].still < _working_limit(ranks[rank]) for rank in working):
         return Verdict(Kind.WORKING, working[0], sentences.working(working, case), tuple(working))
     to_blame = [rank for rank in to_blame if rank not in working] or to_blame
     return _verdict(_kind_of(ranks[to_blame[0]]), to_blame, case)
 
 
+def _takes_long(found: RankEvidence) -> bool:
+    """Return whether a rank does what takes long, such as a save or a compilation."""
+    return found.phase in LONG or activity(found) in LONG_ACTIVITIES
+
+
 def _has_time(found: RankEvidence) -> bool:
-    """Return whether a rank does what takes long, such as a save to a slow disk."""
-    takes_long = found.phase in LONG or activity(found) in LONG_ACTIVITIES
-    return takes_long and found.still < LONG_PHASES * found.limit
+    """Return whether a rank may still be idle in what takes long, such as a save to a slow disk."""
+    return _takes_long(found) and found.still < LONG_PHASES * found.limit
+
+
+def _working_limit(found: RankEvidence) -> float:
+    """Return the seconds for which a rank may be at work without progress.
+
+    With the usual limit these are 10 minutes, which the compilation of a first step may exceed.
+    """
+    return WORKING_LIMIT * found.limit * (LONG_PHASES if _takes_long(found) else 1)
 
 
 def _kind_of(found: RankEvidence) -> Kind:

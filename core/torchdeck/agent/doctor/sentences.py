@@ -14,6 +14,8 @@ _NOT_THE_PROGRAMS = ("<", "/torch/", "/threading.py", "/concurrent/", "/multipro
 _PACKAGE = re.compile(r"/(?:(?:site|dist)-packages/|(?=torchdeck/))(?P<folders>(?:[^/]+/)*)[^/]*$")
 """Folders of a file below those of installed packages, or from Torchdeck's own on."""
 _MOST_RANKS = 8
+_MOST_LAST = 3
+"""Groups of which the last collective of a rank that is gone is named."""
 _REMEDIES = {
     Kind.ELSEWHERE: "Every rank must reach the same collectives",
     Kind.NATIVE: "A call of native code does not return",
@@ -66,7 +68,19 @@ def sentence(kind: Kind, blamed: Sequence[int], case: Case) -> str:
     waiting = _waiting(blamed, case)
     if kind is Kind.ABSENT and not found.ended:
         return f"{who} {_unknown(blamed, found, is_awaited=bool(waiting))}{waiting}.{_remedy(kind, found)}"
-    return f"{who} {_doing(kind, blamed, found)}{waiting}.{_remedy(kind, found)}"
+    last = _last_collectives(found, case) if kind is Kind.DEAD and len(blamed) == 1 else ""
+    return f"{who} {_doing(kind, blamed, found)}{last}{waiting}.{_remedy(kind, found)}"
+
+
+def _last_collectives(found: RankEvidence, case: Case) -> str:
+    """Return `, after it began collective #1204 of group dp` of a rank that is gone; empty if unknown."""
+    shown = {group.name: group.shown for group in case.groups}
+    named = []
+    for each in found.counts:
+        group = shown.get(each.group, each.group)
+        if each.enqueued:
+            named.append(f"#{each.enqueued}{f' of group {group}' if group else ''}")
+    return f", after it began collective {', '.join(named[:_MOST_LAST])}" if named else ""
 
 
 def _unknown(blamed: Sequence[int], found: RankEvidence, *, is_awaited: bool) -> str:

@@ -222,7 +222,8 @@ class StopRequested(NamedTuple):
 class CheckpointSaved(NamedTuple):
     """A complete checkpoint of this run is there."""
 
-    step: int
+    step: int | None
+    """Optimizer steps in it; None: unknown, as of some that a script writes."""
 
 
 class StacksAsked(NamedTuple):

@@ -67,7 +67,7 @@ class Gang:
         if isinstance(event, (events.NodeReady, events.LeasesGranted, events.LeasesHeld)):
             return self._prepare(event, now)
         if isinstance(event, events.CheckpointSaved):
-            self._recovery.checkpoint_saved()
+            self._recovery.checkpoint_saved(event.step)
             return []
         if isinstance(event, (events.NodeSilent, events.NodeBack, events.NodeLost)):
             return self._silence(event, now)

@@ -84,7 +84,9 @@ class RecoveredState(NamedTuple):
     step: int = 0
     """Most steps that a rank of the last attempt has reported, once it ended."""
     saved: bool = False
-    """A checkpoint was saved in the last attempt."""
+    """A new checkpoint was saved in the last attempt."""
+    saved_step: int | None = None
+    """Highest step of a checkpoint of this life."""
     fruitless: int = 0
     """Attempts in a row, before the last restart, without a new step or checkpoint."""
     reached: int = 0
@@ -193,8 +195,24 @@ def _step(recovered: RecoveredState, event: Event) -> RecoveredState:
     if event.name == "checkpoint":
         step = fields.get("step")  # unknown of some that a program wrote by itself
         seen = (str(fields.get("path")), step if isinstance(step, int) else -1)
-        return recovered._replace(checkpoints=recovered.checkpoints | {seen}, suspect=None, saved=True)
+        return _saved(recovered._replace(checkpoints=recovered.checkpoints | {seen}), step)
     return recovered
+
+
+def _saved(recovered: RecoveredState, value: object) -> RecoveredState:
+    step = value if isinstance(value, int) else None
+    if not is_new_save(step, recovered.saved_step):
+        return recovered
+    highest = recovered.saved_step if step is None else step
+    return recovered._replace(suspect=None, saved=True, saved_step=highest)
+
+
+def is_new_save(step: int | None, highest: int | None) -> bool:
+    """Whether a checkpoint of `step` is progress after those up to `highest`; None: unknown, none yet.
+
+    A program that starts from the beginning after each failure saves its early steps again.
+    """
+    return step is None or highest is None or step > highest
 
 
 def _launching(recovered: RecoveredState, event: Event) -> RecoveredState:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torchdeck.agent.gang.attempt_state import AttemptState
 from torchdeck.agent.gang.events import Failure
-from torchdeck.agent.gang.recovered_state import RecoveredState, fruitless_attempts
+from torchdeck.agent.gang.recovered_state import RecoveredState, fruitless_attempts, is_new_save
 from torchdeck.contract.plan.elastic import Elastic, Place, Roster
 from torchdeck.contract.plan.policy import Policy
 from torchdeck.contract.run_states import StartReason
@@ -67,6 +67,8 @@ class Recovery:
         """Most steps that an attempt before this one has reported."""
         self._step = 0
         self._saved = False
+        self._saved_step: int | None = None
+        """Highest step of a checkpoint so far, of any attempt."""
         self._traceback = ""
         self._suspect: Place | None = None
         self._away: set[str] = set()
@@ -90,7 +92,7 @@ class Recovery:
         self._ran, self._suspect = recovered.ran, recovered.suspect
         self._traceback = recovered.traceback
         self._fruitless, self._reached = recovered.fruitless, recovered.reached
-        self._step, self._saved = recovered.step, recovered.saved
+        self._step, self._saved, self._saved_step = recovered.step, recovered.saved, recovered.saved_step
         self.left_out = recovered.left_out
         self.roster = self._elastic.without(self.left_out) or self._elastic.full
 
@@ -98,8 +100,11 @@ class Recovery:
         """An attempt trains: what fails from now on need not be the program itself."""
         self._ran = True
 
-    def checkpoint_saved(self) -> None:
-        """There is progress since the last failure."""
+    def checkpoint_saved(self, step: int | None) -> None:
+        """There is progress since the last failure, unless a program saved an earlier `step` again."""
+        if not is_new_save(step, self._saved_step):
+            return
+        self._saved_step = self._saved_step if step is None else step
         self._suspect = None
         self._saved = True
 

@@ -205,10 +205,13 @@ def digest(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checkpoint_problems(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Problems of the checkpoint of a script at `path`, a line each; it is read whole."""
-    from torchdeck.trainers.checkpoints.soundness import problems_of
+    """Problems of the checkpoint of a script at `path`, a line each, and how many of its files have no
+    checksum; it is read whole.
+    """
+    from torchdeck.trainers.checkpoints.soundness import soundness_of
 
-    return {"problems": problems_of(Path(str(question["path"])))[:PROBLEMS]}
+    found = soundness_of(Path(str(question["path"])))
+    return {"problems": found.problems[:PROBLEMS], "unchecked": found.unchecked}
 
 
 def below(folder: str, without: Collection[str] = ()) -> Iterator[tuple[str, os.stat_result]]:

@@ -100,7 +100,7 @@ class TrainerCheckpoints:
             self._journal.append(SAVED, **fields)
         for path in gone:
             self._journal.append(GONE, path=path)
-        return [events.CheckpointSaved(each.step or 0) for each in saved]
+        return [events.CheckpointSaved(each.step) for each in saved]
 
     def _other_run(self, path: str) -> str:
         """A run that works in the same folder, unless an argument says that this checkpoint is ours."""

@@ -26,7 +26,7 @@ from torchdeck.cli.ckpt.script import (
     chosen_of_script,
     list_line,
     list_row,
-    problems_here,
+    verdict_here,
     verified_rows,
 )
 from torchdeck.cli.output import USAGE, json_text
@@ -34,6 +34,7 @@ from torchdeck.cli.refusals import report
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal, refusal_of
 from torchdeck.quantities import size
+from torchdeck.runs.folders.verdicts import without_checksum
 
 if TYPE_CHECKING:
     from torchdeck.contract.checkpoints.listing import CheckpointInfo
@@ -61,7 +62,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "verify",
         help="hash every file of a checkpoint",
         description="Compare every file of a checkpoint with its manifest, on the nodes that have it unless "
-        "it is here. Exits with 1 if a file is damaged.",
+        "it is here. Exits with 1 if a file is damaged. Checkpoints of scripts have no manifest: their files "
+        "are checked as far as their formats have checksums, and the others are counted (JSON: `unchecked`, "
+        "and `sound` is null).",
     )
     checked.add_argument("id", metavar="ID", help=WHERE)
     checked.add_argument("step", metavar="STEP", nargs="?", help="a step or `final`; default: the newest")
@@ -105,19 +108,26 @@ def _say_verified(results: Sequence[dict[str, Any]], *, as_json: bool) -> int:
         print_json([{key: value for key, value in row.items() if key != "name"} for row in results])
     else:
         for row in results:
-            sys.stdout.write(f"{row['name']}: {'sound' if row['sound'] else 'damaged'}\n")
+            sys.stdout.write(f"{row['name']}: {_judged(row)}\n")
             sys.stdout.writelines(f"  {problem}\n" for problem in row["problems"])
-    return DAMAGED if not all(row["sound"] for row in results) else 0
+    return DAMAGED if any(row["sound"] is False for row in results) else 0
+
+
+def _judged(row: dict[str, Any]) -> str:
+    if row["sound"] is None:
+        return f"nothing damaged was found, but {without_checksum(row['unchecked'])}"
+    return "sound" if row["sound"] else "damaged"
 
 
 def _result_here(asked: str, info: CheckpointInfo) -> dict[str, Any]:
-    problems = problems_here(asked, info.path)
+    problems = verdict_here(asked, info.path).problems
     return {
         "name": info.path.name,
         "step": info.step,
         "path": str(info.path),
         "sound": not problems,
         "problems": list(problems),
+        "unchecked": 0,
     }
 
 
@@ -134,6 +144,7 @@ def _result_there(found: Verified) -> dict[str, Any]:
         "nodes": list(found.nodes),
         "sound": not problems,
         "problems": problems,
+        "unchecked": 0,
     }
 
 

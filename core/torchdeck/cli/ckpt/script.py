@@ -8,13 +8,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.ckpt.chosen_checkpoint import CkptUsageError, run_named
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size
 from torchdeck.runs.folders.checkpoints import ScriptCheckpoint
+from torchdeck.runs.folders.verdicts import Verdict
 from torchdeck.use_cases.checkpoints_here import export_weights
+
+if TYPE_CHECKING:
+    from torchdeck.nodes.probe.remote_files import RemoteSoundness
 
 
 def list_row(found: ScriptCheckpoint) -> dict[str, Any]:
@@ -66,17 +70,17 @@ def verified_rows(asked: str, found: Sequence[ScriptCheckpoint]) -> list[dict[st
     """Return the results of reading them whole, in place; raises Refusal if a node does not answer."""
     elsewhere = [each for each in found if each.node]
     layout = run_named(asked)
-    there: list[tuple[str, ...]] = []
+    there: list[RemoteSoundness] = []
     if elsewhere and layout is not None:
-        from torchdeck.use_cases.checkpoints import script_problems_there
+        from torchdeck.use_cases.checkpoints import script_soundness_there
 
-        there = script_problems_there(layout, elsewhere, TerminalUi())
-    problems = dict(zip(map(id, elsewhere), there, strict=True))
-    return [_verified_row(asked, each, problems.get(id(each))) for each in found]
+        there = script_soundness_there(layout, elsewhere, TerminalUi())
+    known = dict(zip(map(id, elsewhere), there, strict=True))
+    return [_verified_row(asked, each, known.get(id(each))) for each in found]
 
 
-def problems_here(asked: str, path: Path, *, by_script: bool = False) -> list[str]:
-    """Verify a checkpoint on this machine, and record the verdict; return the problems.
+def verdict_here(asked: str, path: Path, *, by_script: bool = False) -> Verdict:
+    """Verify a checkpoint on this machine, and record the verdict.
 
     Args:
         asked: what the command line names: a run, whose verdicts the window shows, or a folder.
@@ -89,18 +93,18 @@ def problems_here(asked: str, path: Path, *, by_script: bool = False) -> list[st
     found = verify_here(usual_home(), path, by_script=by_script)
     if found.forgotten and not found.verdict.problems and run_named(asked) is not None:
         sys.stderr.write(f"torchdeck ckpt verify: {path.name}: {found.forgotten}\n")
-    return list(found.verdict.problems)
+    return found.verdict
 
 
-def _verified_row(asked: str, found: ScriptCheckpoint, there: Sequence[str] | None) -> dict[str, Any]:
-    here = problems_here(asked, Path(found.saved.path), by_script=True) if there is None else there
-    problems = list(here)
+def _verified_row(asked: str, found: ScriptCheckpoint, there: RemoteSoundness | None) -> dict[str, Any]:
+    seen = verdict_here(asked, Path(found.saved.path), by_script=True) if there is None else there
     row: dict[str, Any] = {
         "name": f"{found.name} on {found.node}" if found.node else found.name,
         "step": found.saved.step,
         "path": found.saved.path,
-        "sound": not problems,
-        "problems": problems,
+        "sound": False if seen.problems else None if seen.unchecked else True,
+        "problems": list(seen.problems),
+        "unchecked": seen.unchecked,
     }
     return {**row, "nodes": [found.node]} if found.node else row
 

@@ -9,6 +9,7 @@ from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.refusals import report
 from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.cli.terminal_ui import TerminalUi
+from torchdeck.contract.doctor.rank_profile import MOST_RANKS
 from torchdeck.contract.refusal import Refusal
 
 
@@ -27,7 +28,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "--ranks",
         type=_ranks,
         default=(),
-        metavar="0,3",
+        metavar="0,3-5",
         help="ranks to profile (default: all of up to 8, else rank 0)",
     )
     parser.add_argument(
@@ -38,10 +39,14 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _ranks(text: str) -> tuple[int, ...]:
+    from torchdeck.use_cases.ranks.profile import ranks_in
+
     try:
-        return tuple(int(part) for part in text.split(","))
+        return ranks_in(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of ranks such as 0,3") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no list of up to {MOST_RANKS} ranks such as 0,3-5"
+        ) from None
 
 
 @reports_refusals

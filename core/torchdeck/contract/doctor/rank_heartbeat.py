@@ -21,8 +21,20 @@ INTERVAL = 1.0
 LIMIT = 4096
 """Most bytes of a record."""
 TEXT_LIMIT = 256
+MOST_GROUPS = 24
+"""Process groups in a record."""
+NAME_LIMIT = 64
+"""Most characters of a group's name; one with a longer name is left out."""
 _READ_ATTEMPTS = 5
 _WHOLE_LIMIT = 1 << 63
+
+
+class GroupCounts(NamedTuple):
+    """Sequence numbers of a process group's last collectives; 0: none."""
+
+    group: str
+    enqueued: int
+    completed: int
 
 
 class RankHeartbeat(NamedTuple):
@@ -49,6 +61,8 @@ class RankHeartbeat(NamedTuple):
     """Signal at which faulthandler writes the stacks; 0: none, the program uses it."""
     timeout: float = 0.0
     """Shortest timeout of the process groups in seconds; 0: not known."""
+    by_group: tuple[GroupCounts, ...] = ()
+    """The same numbers per group: what a rank that has crashed leaves of its collectives."""
 
 
 class RankHeartbeatFile:
@@ -70,14 +84,21 @@ class RankHeartbeatFile:
         Raises:
             OSError: it could not be written.
         """
-        text = json.dumps(beat._asdict(), separators=(",", ":")).encode()
-        record = b"%08x %s" % (zlib.crc32(text), text)
+        record = _encode(beat)
+        if len(record) > LIMIT:
+            record = _encode(beat._replace(by_group=()))
         self._longest = max(self._longest, len(record))
         os.pwrite(self._descriptor, record.ljust(self._longest), 0)
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+
+
+def _encode(beat: RankHeartbeat) -> bytes:
+    fields = {name: value for name, value in beat._asdict().items() if name != "by_group" or value}
+    text = json.dumps(fields, separators=(",", ":")).encode()
+    return b"%08x %s" % (zlib.crc32(text), text)
 
 
 def read_rank_heartbeat(path: Path) -> RankHeartbeat | None:
@@ -112,6 +133,8 @@ def _checked(value: dict[str, Any]) -> RankHeartbeat | None:
     """Return the heartbeat; fields of a newer version are left out, and those of a wrong type are refused."""
     fields: dict[str, Any] = {}
     for name, default in {"pid": 0, "monotonic": 0.0, **RankHeartbeat._field_defaults}.items():
+        if name == "by_group":
+            continue
         found = value.get(name, default)
         if isinstance(default, float) and type(found) is int:
             found = float(found)
@@ -120,5 +143,16 @@ def _checked(value: dict[str, Any]) -> RankHeartbeat | None:
         if isinstance(found, (int, float)) and not -1 <= found < _WHOLE_LIMIT:
             return None
         fields[name] = found[:TEXT_LIMIT] if isinstance(found, str) else found
-    beat = RankHeartbeat(**fields)
+    beat = RankHeartbeat(**fields, by_group=_groups(value.get("by_group")))
     return beat if 0 < beat.pid <= MOST_PIDS and 0 <= beat.signal <= 64 else None
+
+
+def _groups(value: object) -> tuple[GroupCounts, ...]:
+    """Return the groups; those that are damaged are left out."""
+    found = []
+    for item in value[:MOST_GROUPS] if isinstance(value, list) else ():
+        if isinstance(item, list) and [type(field) for field in item] == [str, int, int]:
+            group, enqueued, completed = item
+            if len(group) <= NAME_LIMIT and all(0 <= each < _WHOLE_LIMIT for each in (enqueued, completed)):
+                found.append(GroupCounts(group, enqueued, completed))
+    return tuple(found)

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from torchdeck.config.chosen_nodes import is_here_alone
 from torchdeck.config.estimate import Estimate
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
@@ -21,6 +23,10 @@ from torchdeck.trainers.program_settings import ProgramSettings, program_setting
 
 _LIMIT = 2**20
 _CONFIG = "config.json"
+_ACCELERATE = re.compile(
+    r"-m accelerate\.commands\.launch( |$)|(-m accelerate\.commands\.accelerate_cli|accelerate) launch( |$)"
+)
+_WITHOUT_DEFAULTS = ("--config_file", "--config-file", "--cpu")
 _TRL = re.compile(r"^\s*(?:from|import)\s+trl\b", re.MULTILINE)
 _HUGGING_FACE = ("model_name_or_path", "base_model")
 """Arguments that always name a model of Hugging Face."""
@@ -34,9 +40,34 @@ def settings_of_program(config: RunConfig) -> ProgramSettings | None:
         return None
     command = ("python", run.script or "-m", *(() if run.module is None else (run.module,)), *run.args)
     folder = Path(run.working_dir or ".")
-    given = named_values(command, folder)
+    defaults = accelerate_defaults(command, run.env) if is_here_alone(config) else None
+    given = named_values(command, folder, defaults)
     missing = dict.fromkeys(missing_configs(command, given, folder))
     return program_settings(given, run.env, tuple(missing))
+
+
+def accelerate_defaults(command: Sequence[str], environment: Mapping[str, str]) -> Path | None:
+    """Return the file of `accelerate config` that `accelerate launch` reads on this machine; None if the
+    command is another, names a file or is for CPUs.
+
+    Args:
+        command: interpreter, script or module, arguments.
+        environment: variables that the run sets; others are this process's.
+    """
+    launch = " ".join(Path(word).name for word in command[1:4])
+    if not _ACCELERATE.match(launch):
+        return None
+    options = takewhile(lambda word: not word.endswith(".py"), command[2:])
+    if any(word.partition("=")[0] in _WITHOUT_DEFAULTS for word in options):
+        return None
+    variables = {**os.environ, **environment}
+    cache = variables.get("XDG_CACHE_HOME", "~/.cache")
+    home = variables.get("HF_HOME", f"{cache}/huggingface")
+    try:
+        path = Path(home).expanduser() / "accelerate" / "default_config.yaml"
+        return path if path.is_file() else None
+    except (OSError, RuntimeError, ValueError):  # ~name of a user that does not exist, or a null byte
+        return None
 
 
 def with_program(config: RunConfig, known: Known) -> Known:

@@ -13,6 +13,8 @@ from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.plan.communication_variables import NodeSetting, contradictions
 
 NAME = "variables"
+_TIMING = ("TORCH_NCCL_ENABLE_TIMING", "NCCL_ENABLE_TIMING", "TORCH_NCCL_DESYNC_DEBUG", "NCCL_DESYNC_DEBUG")
+"""With any of them torch records when a collective begins and ends on the GPU."""
 
 
 def check_variables(
@@ -24,7 +26,7 @@ def check_variables(
     infiniband: Sequence[str] | None = None,
     gpu_names: Sequence[str] = (),
 ) -> Iterator[Check]:
-    """Check the variables of one node; yield nothing if there is only the interface, and it fits.
+    """Check the variables of one node; yield nothing of them if there is only the interface, and it fits.
 
     Args:
         plan: plan of the run.
@@ -53,6 +55,18 @@ def check_variables(
     if not found and not variables.keys() <= WITHIN_ONE_MACHINE.keys():
         names = ", ".join(sorted(variables))
         yield ok(NAME, node.name, f"these fit each other and the plan: {names}")
+    yield from _untimed(plan, node, setting)
+
+
+def _untimed(plan: LaunchPlan, node: NodePlan, setting: NodeSetting) -> Iterator[Check]:
+    """Yield a note, once per run, if NCCL does not measure how long GPUs are in collectives."""
+    is_timed = any(setting.on(name) for name in _TIMING)
+    if plan.backend == "nccl" and plan.world_size > 1 and node == plan.all_nodes[0] and not is_timed:
+        what = (
+            "a slow GPU is not named as the one that delays the others, only a rank whose program is slow: "
+            'NCCL measures times with [run.env] TORCH_NCCL_ENABLE_TIMING = "1"'
+        )
+        yield ok("stragglers", node.name, what)
 
 
 def variables_of(node: NodePlan, environ: Mapping[str, str]) -> dict[str, str]:

@@ -35,8 +35,12 @@ class _Tree(NodeData):
     cut: bool
 
 
-class _Problems(NodeData):
+class RemoteSoundness(NodeData):
+    """Result of reading a checkpoint there."""
+
     problems: tuple[Text, ...]
+    unchecked: Count
+    """Files without a checksum."""
 
 
 class RemoteRuns(NamedTuple):
@@ -120,11 +124,11 @@ class RemoteFiles:
         """Return the current SHA-256 of a file there."""
         return str(self._talk.ask(ProbeRequest.DIGEST, DIGEST_LIMIT, path=path).get("sha256"))
 
-    def checkpoint_problems(self, path: str) -> tuple[str, ...]:
+    def checkpoint_soundness(self, path: str) -> RemoteSoundness:
         """Return what is wrong with the checkpoint of a script there, which is read whole."""
         answer = self._talk.ask(ProbeRequest.CHECKPOINT_PROBLEMS, DIGEST_LIMIT, path=path)
         try:
-            return _Problems.model_validate(answer).problems
+            return RemoteSoundness.model_validate(answer)
         except ValidationError as error:
             raise self._nonsense(f"what is wrong with {path}") from error
 

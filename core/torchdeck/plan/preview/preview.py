@@ -164,14 +164,14 @@ def _short(names: Sequence[str]) -> str:
 
 
 def _inside(plan: LaunchPlan) -> tuple[str, ...]:
-    """Return what is added to a script's trainer, as a sentence; none if nothing is."""
+    """Return what is added to a script's ranks, as a sentence; none if nothing is."""
     if "inside" not in plan.slots:
         return ()
     sentence = (
-        "callbacks are added to the script: for Hugging Face Trainer and Lightning they report "
-        "steps, metrics and phases, and save when the run is stopped; of other scripts the optimizer "
-        "steps are counted; "
-        "telemetry.inside = false leaves them out"
+        "Python code is added to each rank: callbacks in Hugging Face Trainer, Lightning, Accelerate, "
+        "DeepSpeed and torchtitan report steps, and can save and end the program when the run is stopped; "
+        "of other scripts the optimizer steps are counted; a thread writes a heartbeat, and faulthandler "
+        "writes stacks at a crash or the signal SIGRTMIN+9; telemetry.inside = false leaves all of it out"
     )
     return (sentence,)
 

@@ -27,6 +27,14 @@ class Verdict:
     """Unix time at which it was hashed."""
     seal: str
     """`seal_of` the checkpoint before it was hashed."""
+    unchecked: int = 0
+    """Files of a script's checkpoint that have no checksum."""
+
+
+def without_checksum(files: int) -> str:
+    """Return, as a clause, what was not checked; `files` is at least 1."""
+    are, their = ("1 file has", "its") if files == 1 else (f"{files:,} files have", "their")
+    return f"{are} no checksum, and only {their} presence and size were checked"
 
 
 def seal_of(folder: Path) -> str:
@@ -76,7 +84,12 @@ def keep_verdict(home: Path, folder: Path, verdict: Verdict) -> None:
         known = {each: old for each, old in read_verdicts(home).items() if each.exists()}
         known[folder] = verdict
         kept = {
-            str(each): {"problems": list(old.problems), "time": old.time, "seal": old.seal}
+            str(each): {
+                "problems": list(old.problems),
+                "time": old.time,
+                "seal": old.seal,
+                "unchecked": old.unchecked,
+            }
             for each, old in known.items()
         }
         write_json(path, {"v": _VERSION, "checkpoints": kept})
@@ -104,4 +117,7 @@ def _verdict(value: Any) -> Verdict | None:
     problems, time, seal = value.get("problems"), value.get("time"), value.get("seal")
     if not isinstance(problems, list) or not isinstance(time, int | float) or not isinstance(seal, str):
         return None
-    return Verdict(tuple(map(str, problems)), float(time), seal)
+    unchecked = value.get("unchecked")
+    return Verdict(
+        tuple(map(str, problems)), float(time), seal, unchecked if isinstance(unchecked, int) else 0
+    )

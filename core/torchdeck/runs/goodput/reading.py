@@ -116,7 +116,7 @@ def _attempt(
 
 def _name(metrics: RunMetrics, rank: int) -> str:
     """Return the metric whose rows are the rank's steps; empty if it has none."""
-    names = [name for name in metrics.names() if rank in metrics.ranks(name)]
+    names = [name for name in metrics.names() if rank in metrics.ranks(name) and name != SAVE_STALL]
     return next((name for name in (STEP_TIME, LOSS) if name in names), names[0] if names else "")
 
 

@@ -6,13 +6,18 @@ import contextlib
 import json
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from torchdeck.contract.doctor.rank_heartbeat import MOST_GROUPS, NAME_LIMIT, GroupCounts
 
 RECENT = 12
 """Newest collectives of a group in the summary."""
 _ENTRY = b'{"collective_seq_id":'
 """Beginning of a collective in torch's JSON, whose keys are sorted."""
+_NAMED = 256
+"""Newest collectives in which the names of new groups are looked for."""
 _NAMES = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
 
 
@@ -22,6 +27,21 @@ class Counts(NamedTuple):
     enqueued: int = 0
     completed: int = 0
     groups: int = 0
+    by_id: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    """torch's id of a group → numbers of its last enqueued and completed collective."""
+
+    def by_group(self, names: Mapping[str, str]) -> tuple[GroupCounts, ...]:
+        """Return the numbers of the groups whose name is known, those with pending collectives first.
+
+        Args:
+            names: id → name, by `group_names`. An id is this process's own, a name the same on all ranks.
+        """
+        known = [
+            GroupCounts(names[own], *numbers)
+            for own, numbers in self.by_id.items()
+            if len(names.get(own, "")) in range(1, NAME_LIMIT + 1)
+        ]
+        return tuple(sorted(known, key=lambda each: each.enqueued <= each.completed)[:MOST_GROUPS])
 
 
 def counts() -> Counts:
@@ -30,9 +50,21 @@ def counts() -> Counts:
     if dump is None:
         return Counts()
     status = json.loads(dump(False, False)).get("pg_status", {})  # noqa: FBT003 - positional only
-    enqueued = [max(0, int(group["last_enqueued_collective"])) for group in status.values()]
-    completed = [max(0, int(group["last_completed_collective"])) for group in status.values()]
-    return Counts(sum(enqueued), sum(completed), len(status))
+    by_id = {
+        own: (
+            max(0, int(group["last_enqueued_collective"])),
+            max(0, int(group["last_completed_collective"])),
+        )
+        for own, group in status.items()
+    }
+    enqueued, completed = map(sum, zip(*by_id.values(), strict=True)) if by_id else (0, 0)
+    return Counts(enqueued, completed, len(status), by_id)
+
+
+def group_names(recorded: bytes) -> dict[str, str]:
+    """Return id → name of the groups of the newest collectives; takes some milliseconds."""
+    entries = _newest_entries(recorded, _NAMED)
+    return {str(entry["pg_id"]): str(entry["process_group"][0]) for entry in entries}
 
 
 def shortest_timeout() -> float:

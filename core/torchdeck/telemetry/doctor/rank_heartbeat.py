@@ -18,7 +18,14 @@ from torchdeck.contract.doctor.rank_heartbeat import INTERVAL, RankHeartbeat, Ra
 from torchdeck.contract.layout import AttemptLayout
 from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.telemetry.doctor.arrivals import ArrivalReports
-from torchdeck.telemetry.doctor.flight_recorder import Counts, counts, shortest_timeout, summary, whole
+from torchdeck.telemetry.doctor.flight_recorder import (
+    Counts,
+    counts,
+    group_names,
+    shortest_timeout,
+    summary,
+    whole,
+)
 from torchdeck.telemetry.doctor.gloo_workers import wait_until_idle
 from torchdeck.telemetry.doctor.graph_captures import spare_captures
 from torchdeck.telemetry.doctor.main_thread import MainThread
@@ -60,6 +67,8 @@ class RankHeartbeatThread(threading.Thread):
         self._answered = ""
         self._enqueued = 0
         self._groups, self._timeout = 0, 0.0
+        self._names: dict[str, str] = {}
+        """torch's id of a process group → name."""
         self._arrivals = arrivals or ArrivalReports(layout.arrivals)
         self._profiler = RankProfiler(layout)
         self._ours = True
@@ -110,18 +119,22 @@ class RankHeartbeatThread(threading.Thread):
         self._enqueued = found.enqueued
         if found.groups != self._groups:  # a further group may have another one
             self._groups, self._timeout = found.groups, shortest_timeout()
+            self._names |= _group_names(self._recorded())
         sample = self._main.sample(found.enqueued)
         self._file.write(
             RankHeartbeat(
                 os.getpid(),
                 time.monotonic(),
-                *found,
+                found.enqueued,
+                found.completed,
+                found.groups,
                 activity=sample.activity,
                 place=sample.place,
                 places=sample.places,
                 computes=sample.computes,
                 signal=self._signal(),
                 timeout=self._timeout,
+                by_group=found.by_group(self._names),
             )
         )
 
@@ -165,6 +178,13 @@ def _counts() -> Counts:
         return counts()
     except _OTHER_TORCH:
         return Counts()
+
+
+def _group_names(recorded: bytes) -> dict[str, str]:
+    try:
+        return group_names(recorded)
+    except _OTHER_TORCH:
+        return {}
 
 
 def _whole() -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 from torchdeck.contract.bounded_file import UnreadableFileError, open_regular
 from torchdeck.contract.bounded_json import JsonError, parse_json
@@ -17,15 +18,26 @@ _JSON_LIMIT = 32 << 20
 """Bytes of a JSON file that is parsed; a longer one is not looked at."""
 
 
-def problems_of(path: Path) -> list[str]:
-    """Read every byte that has a checksum or a format of its own; return what is wrong, a line each.
+class Soundness(NamedTuple):
+    """Result of reading a checkpoint."""
 
-    Torch's files are zip archives with a checksum of each tensor; safetensors have sizes only.
+    problems: list[str]
+    """Problems, a line each."""
+    unchecked: int = 0
+    """Files whose content may have changed unnoticed: they have no checksum."""
+
+
+def soundness_of(path: Path) -> Soundness:
+    """Read every byte that has a checksum, and every JSON file.
+
+    Torch's archives have a checksum of each tensor. Safetensors have sizes only. Pickles, the files of
+    torch.distributed.checkpoint and all others have neither.
     """
     found = look_at(path)
     if found is None:
-        return [f"{path} does not exist" if not path.exists() else f"{path.name} is no longer a checkpoint"]
-    problems = [found.incomplete] if found.incomplete else []
+        gone = not path.exists()
+        return Soundness([f"{path} does not exist" if gone else f"{path.name} is no longer a checkpoint"])
+    problems, unchecked = [found.incomplete] if found.incomplete else [], 0
     files = [path]
     if path.is_dir():
         files = sorted(Path(where, name) for where, _, names in os.walk(path) for name in names)
@@ -33,24 +45,26 @@ def problems_of(path: Path) -> list[str]:
         problem = _problem(file)
         if problem:
             problems.append(f"{file.relative_to(path.parent)}: {problem}")
-    return problems
+        unchecked += problem is None
+    return Soundness(problems, unchecked)
 
 
-def _problem(file: Path) -> str:
+def _problem(file: Path) -> str | None:
+    """Return what is wrong, else an empty text; None if its format has no checksum that would tell."""
     if file.name.endswith(".safetensors"):
-        return file_problem(file)
+        return file_problem(file) or None
     if file.name.endswith(_ARCHIVES):
         return file_problem(file) or _archive_problem(file)
     if file.name.endswith(".json"):
         return _json_problem(file)
-    return ""
+    return None
 
 
-def _archive_problem(file: Path) -> str:
+def _archive_problem(file: Path) -> str | None:
     try:
         with open_regular(file) as opened:
             if not zipfile.is_zipfile(opened):
-                return ""  # an older format of torch, which has no checksums
+                return None  # an older format of torch, which has no checksums
             with zipfile.ZipFile(opened) as archive:
                 damaged = archive.testzip()
     except UnreadableFileError as error:
@@ -60,11 +74,11 @@ def _archive_problem(file: Path) -> str:
     return "" if damaged is None else f"{damaged} differs from its checksum"
 
 
-def _json_problem(file: Path) -> str:
+def _json_problem(file: Path) -> str | None:
     try:
         with open_regular(file) as opened:
             if os.fstat(opened.fileno()).st_size > _JSON_LIMIT:
-                return ""
+                return None
             content = opened.read(_JSON_LIMIT)
         # twice the values that the limit allows: those of a tokenizer are short
         parse_json(content, limit=2 * _JSON_LIMIT, python_numbers=True)

@@ -46,6 +46,8 @@ class Report:
         self._step = 0
         self._total: int | None = None
         self._phase = RankPhase.LOADING
+        self._saving: float | None = None
+        """Monotonic seconds at which the current save began."""
         self._off: set[str] = set()
         self._is_forked = False
         os.register_at_fork(after_in_child=self._switch_off)
@@ -160,7 +162,15 @@ class Report:
 
     def _enter(self, phase: RankPhase) -> None:
         self._phase = phase
+        self._time_save(is_saving=phase is RankPhase.SAVING)
         self._progress.report(phase, self._step, total=self._total, slow_step=self._slow_step)
+
+    def _time_save(self, *, is_saving: bool) -> None:
+        """Record how long training waited for a save that is over, as recipes do: goodput counts it."""
+        now = time.monotonic()
+        if not is_saving and self._saving is not None:
+            self.metrics({"save_stall": now - self._saving}, self._step)
+        self._saving = (self._saving or now) if is_saving else None
 
     def _change(self, **changes: Any) -> None:
         state = dataclasses.replace(self._state, **changes)

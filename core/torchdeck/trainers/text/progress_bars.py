@@ -13,28 +13,27 @@ from dataclasses import dataclass
 _TQDM = re.compile(
     r"(?:\|[^|\n]{0,512}\|[ \t]{0,8})(?P<done>\d{1,12})/(?P<total>\d{1,12}|\?)(?![\w./-])"
     r"(?:[ \t]{1,8}\[(?P<elapsed>[\d:]{4,12})<[^,\]]{1,24},[ \t]{0,8}"
-    r"(?:(?P<rate>\d{1,12}(?:\.\d{1,6})?)(?P<unit>[A-Za-z ]{1,16}/s|s/[A-Za-z ]{1,16})|"
+    r"(?:\d{1,12}(?:\.\d{1,6})?(?P<unit>[A-Za-z ]{1,16}/s|s/[A-Za-z ]{1,16})|"
     r"\?(?P<first>[A-Za-z ]{1,16}/s)?[^,\]]{0,16}))?"
 )
 _UNBOUNDED = re.compile(
     r"(?:^|:)[ \t]{0,8}(?P<done>\d{1,12})(?P<noun>it|step|steps|batch|batches)[ \t]"
     r"\[(?P<elapsed>[\d:]{4,12}),[ \t]{0,8}"
-    r"(?:(?P<rate>\d{1,12}(?:\.\d{1,6})?)(?P<unit>[A-Za-z ]{1,16}/s|s/[A-Za-z ]{1,16})|"
+    r"(?:\d{1,12}(?:\.\d{1,6})?(?P<unit>[A-Za-z ]{1,16}/s|s/[A-Za-z ]{1,16})|"
     r"\?(?P<first>[A-Za-z ]{1,16}/s)?[^,\]]{0,16})"
 )
 _RICH = re.compile(
     r"(?<![━╸╺─])[━╸╺─]{1,256}[ \t]{1,8}(?:\d{1,3}%[ \t]{1,8})?"
     r"(?P<done>\d{1,12})/(?P<total>\d{1,12})(?![\w./-])"
     r"(?:[ \t]{1,8}(?P<elapsed>[\d:]{4,12})(?:[ \t]{1,8}•)?[ \t]{1,8}[\d:-]{4,12}"
-    r"(?:[ \t]{1,8}(?P<rate>\d{1,12}(?:\.\d{1,6})?)(?P<unit>it/s|s/it))?)?"
+    r"(?:[ \t]{1,8}\d{1,12}(?:\.\d{1,6})?(?P<unit>it/s|s/it))?)?"
 )
 _KERAS = re.compile(
     r"^[ \t\x08]{0,8}(?P<done>\d{1,12})/(?P<total>\d{1,12})[ \t]"
-    r"[━─]{1,64}[ \t]{1,4}(?P<elapsed>[\dhms:]{2,12})[ \t]{1,4}(?P<pace>\d{1,9})(?P<scale>us|ms|s)/step"
+    r"[━─]{1,64}[ \t]{1,4}(?P<elapsed>[\dhms:]{2,12})[ \t]{1,4}\d{1,9}(?:us|ms|s)/step"
 )
 _PERCENT = re.compile(r"[ \t:]{0,8}(?:\d{1,3}%)?[ \t]{0,8}$")
 _NESTED = re.compile(r"(?:\x1b\[A)+[ \t]{0,512}$")
-_KERAS_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _NO_STEPS = re.compile(r"B/s|examples|shards?/s|files?/s|tokens?/s|frames?/s|param", re.IGNORECASE)
 """Units of bars that count something else than steps."""
 
@@ -47,8 +46,6 @@ class Bar:
     """Text before the bar, without its percentage."""
     done: int
     total: int | None
-    rate: float | None
-    """Per second."""
     unit: str
     """As drawn: `it/s`, `examples/s`; empty if unknown."""
     depth: int
@@ -91,25 +88,11 @@ def _bar(text: str, match: re.Match[str], kind: str, depth: int) -> Bar:
         label=label,
         done=int(found["done"]),
         total=int(total) if total is not None and total != "?" else None,
-        rate=_rate(found),
         unit=(found.get("unit") or found.get("first") or "").strip(),
         depth=depth,
         rest=f"{label} {text[match.end() :]}",
         kind=kind,
     )
-
-
-def _rate(found: dict[str, str | None]) -> float | None:
-    pace, rate = found.get("pace"), found.get("rate")
-    if pace is not None:
-        number = float(pace) * _KERAS_SECONDS[found["scale"] or "s"]
-        return 1 / number if number else None
-    if rate is None:
-        return None
-    number = float(rate)
-    if not (found.get("unit") or "").startswith("s/"):
-        return number
-    return 1 / number if number else None
 
 
 def nesting(line: str) -> int:

@@ -23,6 +23,24 @@ LIMIT = 120.0
 """Seconds in addition to the recording: two ways of the agent, writing, and copying from other nodes."""
 
 
+def ranks_in(text: str) -> tuple[int, ...]:
+    """Return the ranks in a list such as `0,3-5`; none if it is empty.
+
+    Raises:
+        ValueError: it is no such list, or names more than `MOST_RANKS` ranks.
+    """
+    found: list[int] = []
+    for part in text.split(",") if text.strip() else ():
+        first, dash, last = part.strip().partition("-")
+        begin, end = int(first), int(last if dash else first)
+        if begin > end:
+            raise ValueError(f"{part.strip()} begins after its end")
+        if len(found) + end - begin >= MOST_RANKS:
+            raise ValueError(f"more than {MOST_RANKS} ranks")
+        found += range(begin, end + 1)
+    return tuple(found)
+
+
 def profile_ranks(
     layout: RunLayout, ranks: Sequence[int], seconds: float, origin: str, ui: Ui
 ) -> tuple[RankProfile, ...]:

@@ -1,5 +1,6 @@
 """The checkpoints of a run, and what is done with them."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from support.cli.command_here import CommandHere
 from support.values.checkpoint_files import flip, save
 from support.values.histories import agent_started, event, started
+from support.values.machines import config, plan
 from support.values.made_runs import line
 from support.values.run_homes import add_failed_run, add_live_run, add_run
 from torchdeck.contract.layout import RunLayout
@@ -197,6 +199,29 @@ def test_a_run_without_a_checkpoint_says_whether_one_comes(
     assert "appears here as soon as it is complete" in said(add_failed_run(tmp_path, 3), kind="script")
 
 
+def test_a_checkpoint_that_the_agent_did_not_notice_is_named(
+    qtbot: QtBot, theme: Theme, operations: Operations, tmp_path: Path
+) -> None:
+    """As when the machine lost power just after the save."""
+    script = {"script": str(tmp_path / "train.py"), "working_dir": str(tmp_path)}
+    layout = add_failed_run(tmp_path / "home", 1)
+    layout.attempt(1).root.mkdir(parents=True, exist_ok=True)
+    layout.attempt(1).plan.write_text(json.dumps(plan(config(script)).to_json()))
+    view = CheckpointsView(theme, operations, layout)
+    qtbot.addWidget(view)
+    view.show_view(replace(read_run(layout), kind="script"))
+    (tmp_path / "ckpt.pt").write_bytes(b"a format without an end mark")
+    view.show()
+    view.entered()
+
+    def said() -> str:
+        return " ".join(each.text() for each in view.empty.findChildren(QLabel))
+
+    qtbot.waitUntil(lambda: f"{tmp_path / 'ckpt.pt'} was written after the run started" in said())
+    assert "No checkpoints" not in said()
+    view.closing()
+
+
 def test_what_a_script_wrote_by_itself_is_listed_verified_and_exported(
     qtbot: QtBot, theme: Theme, operations: Operations, tmp_path: Path
 ) -> None:
@@ -221,7 +246,9 @@ def test_what_a_script_wrote_by_itself_is_listed_verified_and_exported(
     ]
     assert not view.buttons["delete"].isEnabled()
     press(view, "verify")
-    qtbot.waitUntil(lambda: "is sound: it can be read whole" in view.said.text())
+    qtbot.waitUntil(lambda: "nothing damaged was found, but 1 file has no checksum" in view.said.text())
+    assert "sound" not in view.said.text()
+    qtbot.waitUntil(lambda: states(view)[0].startswith("● checked "))
     row = view.selected
     assert row is not None
     view.export(row, tmp_path / "exported")
