@@ -178,8 +178,8 @@ def test_a_slow_link_is_named(hosts: HostsOf, torchdeck_home: Path, folder: Path
     """Both its ends are; the third node, which is fast with both, is not."""
     made = hosts(3)
     command = with_inventory(made, torchdeck_home)
-    network_of(made, "300mbit", 1, 3)
-    made.slow_down(2, "8mbit", target=3, others="300mbit")
+    network_of(made, "60mbit", 1, 3)
+    made.slow_down(2, "2mbit", target=3, others="60mbit")
     done = command.run("check", three_nodes(folder), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = {check["node"]: check for check in checks(done) if check["name"] == "pairs"}
@@ -198,8 +198,8 @@ def test_a_slow_link_is_named(hosts: HostsOf, torchdeck_home: Path, folder: Path
 def test_a_slow_node_is_named(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
     made = hosts(4)
     command = with_inventory(made, torchdeck_home)
-    network_of(made, "300mbit", 1, 2, 4)
-    made.slow_down(3, "8mbit")
+    network_of(made, "60mbit", 1, 2, 4)
+    made.slow_down(3, "2mbit")
     path = three_nodes(folder)
     path.write_text(path.read_text().replace('"node3"', '"node3", "node4"'))
     done = command.run("check", path, "--json")
