@@ -219,3 +219,23 @@ def test_joining_again_with_another_timeout() -> None:
     ranks = [ForkedRank.start(partial(joined_with_other_timeouts, rank, port)) for rank in (0, 1)]
     deadline = time.monotonic() + LIMIT
     assert [rank.finish(deadline, LIMIT).result for rank in ranks] == [[2, 2, 2]] * 2
+
+
+def refused_after(rank: int, world_size: int, port: int, seconds: float) -> str:
+    """The error of a rank that comes so many seconds late."""
+    time.sleep(seconds)
+    try:
+        setup_distributed(rank=rank, world_size=world_size, master_addr="127.0.0.1", master_port=port)
+    except RendezvousError as error:
+        return str(error)
+    return ""
+
+
+def test_a_rank_that_comes_late_is_told_that_others_differ() -> None:
+    """Rank 0, which serves the store, is not gone by then."""
+    port = free_port()
+    places = ((0, 3, 0.0), (2, 4, 0.0), (1, 3, 3.0))
+    ranks = [ForkedRank.start(partial(refused_after, *place[:2], port, place[2])) for place in places]
+    deadline = time.monotonic() + LIMIT
+    for rank in ranks:
+        assert "start every rank with the same WORLD_SIZE" in rank.finish(deadline, LIMIT).result

@@ -18,7 +18,7 @@ from torchdeck.agent.gang import events
 from torchdeck.agent.gang.events import Failure
 from torchdeck.agent.gang.verdict import started_again
 from torchdeck.agent.heartbeat import last_beat
-from torchdeck.agent.leases import NodeDevices
+from torchdeck.agent.node_devices import NodeDevices
 from torchdeck.agent.processes.ending import INTERVAL as TREE_INTERVAL
 from torchdeck.agent.processes.ending import OrphanCleanup, TorchrunTree, kill_all
 from torchdeck.agent.ranks.failures import first_failure, torchrun_failure

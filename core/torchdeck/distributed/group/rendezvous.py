@@ -27,6 +27,8 @@ _DIGITS = 20
 """Maximum characters of another rank's number to show."""
 _LINGER = 2.0
 """Seconds that the rank serving the store waits for the others to read which ranks are absent."""
+_LATE = 10.0
+"""Seconds that it waits for ranks that have not arrived, where ranks differ."""
 _LONGEST_PAUSE = 0.25
 """Seconds between two looks of a rank that waits."""
 
@@ -205,7 +207,7 @@ def _await_all(store: Store, config: DistributedConfig, timeout: timedelta) -> N
         # a rank that comes after the others agreed has its own reason
         verdict = difference or _verdict(store, config, deadline)
         if verdict:
-            _tell(store, config)
+            _tell(store, config, late=isinstance(verdict, str))
     except RuntimeError as error:
         raise RendezvousError(
             f"rank {config.rank} lost the connection to {_meeting_point(config)} while "
@@ -247,13 +249,16 @@ def _decide(store: Store, config: DistributedConfig) -> None:
     store.compare_set("verdict", "", json.dumps(missing))
 
 
-def _tell(store: Store, config: DistributedConfig) -> None:
-    """Wait until every present rank has read the verdict before the one that serves the store exits."""
-    here = store.add("arrived", 0)
-    if store.add("told", 1) >= here:
+def _tell(store: Store, config: DistributedConfig, *, late: bool) -> None:
+    """Wait until every present rank has read the verdict before the one that serves the store exits.
+
+    With `late`, ranks that are still to come read it, too: without the store they would reach no one.
+    """
+    readers = config.world_size if late else store.add("arrived", 0)
+    if store.add("told", 1) >= readers:
         store.set("all told", "")
     if config.rank == 0:
-        _wait(store, "all told", _LINGER)
+        _wait(store, "all told", _LATE if late else _LINGER)
 
 
 def _absent(absent: list[int], config: DistributedConfig) -> str:
