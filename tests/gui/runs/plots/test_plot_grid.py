@@ -165,10 +165,14 @@ def test_curves_stay_in_sight_whatever_the_axis_shows(qtbot: QtBot, board: PlotG
     assert low is not None
     assert high is not None
     axis = board.toolbar.findChild(QComboBox)
-    assert axis is not None
+    assert isinstance(axis, QComboBox)
+
+    def is_shown() -> bool:
+        return board.answer is not None and X_NAMES[board.answer.kind] == axis.currentText()
+
     for name in ("Elapsed time", "Time of day", "Step"):
         axis.setCurrentText(name)
-        qtbot.waitUntil(lambda name=name: board.answer is not None and X_NAMES[board.answer.kind] == name)
+        qtbot.waitUntil(is_shown)
         board.sheet.draw_all()
         assert loss.frame.y[0] <= low < high <= loss.frame.y[1]
 
