@@ -34,6 +34,7 @@ class RunCommand(StrEnum):
     CLONE = "clone"
     TAGS = "tags"
     DELETE = "delete"
+    TRASH = "trash"
     FOLDER = "folder"
     COPY_ID = "copy_id"
     FILTER = "filter"

@@ -65,7 +65,8 @@ _ALL = (
     (RunCommand.PROFILE_RANKS, "Profile ra&nks …", "", "", "Choose the ranks to record for 5 s"),
     (RunCommand.CLONE, "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
     (RunCommand.TAGS, "&Tags and note …", "F2", "", "Add tags and a note to the selected runs"),
-    (RunCommand.DELETE, "&Delete", "Del", "delete", "Delete the selected runs; it can be undone for 10 s"),
+    (RunCommand.DELETE, "&Delete …", "Del", "delete", "Move the selected runs to the trash"),
+    (RunCommand.TRASH, "Dele&ted runs …", "", "", "Restore deleted runs, or remove them for good"),
     (
         RunCommand.FOLDER,
         "&Open folder",
@@ -90,7 +91,7 @@ _MENU = (
         RunCommand.CLONE,
     ),
     (RunCommand.TAGS, RunCommand.FOLDER, RunCommand.COPY_ID),
-    (RunCommand.DELETE,),
+    (RunCommand.DELETE, RunCommand.TRASH),
 )
 """By groups."""
 

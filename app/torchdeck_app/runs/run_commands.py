@@ -18,11 +18,9 @@ from torchdeck.runs.follower import RunFollower
 from torchdeck.trainers.resume import UnknownResumeError
 from torchdeck.use_cases.attach import attach
 from torchdeck.use_cases.delete import (
-    NodeDeletion,
     finish_deletions,
     move_to_trash,
     only_here,
-    remove_deleted,
     restore,
 )
 from torchdeck.use_cases.elsewhere.watch import end_watch
@@ -175,7 +173,7 @@ class RunCommands(QObject):
         )
 
     def delete(self, runs: Sequence[tuple[str, RunLayout]], *, results: bool = False) -> None:
-        """Move runs (name, layout) to the trash; the receiver of `deleted` removes or restores them.
+        """Move runs (name, layout) to the trash; the receiver of `deleted` may restore them.
 
         Args:
             runs: the runs.
@@ -219,33 +217,8 @@ class RunCommands(QObject):
             failed=lambda error: self.failed.emit("", f"a run cannot be restored: {error}", page_of(error)),
         )
 
-    def remove(self, aside: Deleted) -> None:
-        """Delete trashed runs permanently, also on nodes that accept a login without prompting."""
-
-        def call(progress: Callable[[str], None], cancel: Cancel) -> list[NodeDeletion]:
-            told: list[NodeDeletion] = []
-            ui = WorkerUi(self._logins.quiet, progress, cancel)
-            for name, run_id, folder in zip(aside.names, aside.ids, aside.folders, strict=True):
-                progress(f"removing {name}")
-                told += remove_deleted(folder, run_id, ui)
-            return told
-
-        def done(told: list[NodeDeletion]) -> None:
-            left = [str(each) for each in told if each.why]
-            if left:
-                self.failed.emit("", "\n".join(left), "")
-
-        self._operations.run(
-            "removing deleted runs",
-            call,
-            done=done,
-            failed=lambda error: self.failed.emit(
-                "", f"a deleted run cannot be removed entirely: {error}", page_of(error)
-            ),
-        )
-
     def go_on_deleting(self) -> None:
-        """Finish deletions that were interrupted, also on nodes that accept a login without prompting."""
+        """Remove what was in the trash for too long, also on nodes that accept a login without prompting."""
 
         def call(progress: Callable[[str], None], cancel: Cancel) -> dict[str, tuple[str, ...]]:
             return finish_deletions(self._logins.home, WorkerUi(self._logins.quiet, progress, cancel))

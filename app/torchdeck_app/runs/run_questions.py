@@ -20,10 +20,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.agent.probe.run_folders import below
 from torchdeck.contract.doctor.rank_profile import MOST_RANKS
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import size
+from torchdeck.runs.folders.trash import room_of
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.unsaved import unsaved_steps, what_is_lost
 from torchdeck.runs.view import RunView
@@ -34,7 +34,7 @@ from torchdeck_app.runs.abilities import is_being_saved
 from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_commands import HeldRun
 from torchdeck_app.runs.run_watch import RunSeen
-from torchdeck_app.runs.shown_runs import SECONDS, ShownRuns
+from torchdeck_app.runs.shown_runs import ShownRuns
 from torchdeck_app.widgets.dialogs import Choice, ask, begin_with
 from torchdeck_app.widgets.panel import label
 
@@ -170,9 +170,7 @@ class DeleteQuestion:
             total = 0
             for name, layout in runs:
                 progress(f"measuring {name}")
-                for _, status in below(str(layout.root)):
-                    cancel.check()
-                    total += status.st_size
+                total += room_of(layout.root, cancel.check)
             return total
 
         self._operations.run("measuring the runs", measure, done=lambda total: self._open(runs, total))
@@ -183,7 +181,7 @@ class DeleteQuestion:
         ask(
             self._owner,
             f"Delete {which}?",
-            f"{takes} {size(total)} here. For {SECONDS} seconds this can be undone.",
+            f"{takes} {size(total)} here. Deleted runs can be restored for 30 days.",
             [
                 Choice("Delete", QMessageBox.ButtonRole.DestructiveRole, lambda: self._delete(runs)),
                 Choice("Cancel", _REJECT, lambda: None),

@@ -35,6 +35,7 @@ from torchdeck_app.runs.run_questions import (
 from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.runs.shown_runs import DeletedRuns, ShownRuns
+from torchdeck_app.runs.trash_dialog import TrashDialog
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.widgets.panel import GRID, EmptyState
@@ -67,11 +68,11 @@ class RunsPage(Page):
     ) -> None:
         """Create the page for a home; without `logins` the user is never prompted for the nodes' logins."""
         super().__init__(parent)
-        self._theme = theme
+        self._theme, self._operations = theme, operations
         self._run_list = run_list
         self._entries: tuple[RunEntry, ...] = ()
         self._wanted = ""
-        logins = logins or make_logins(home)
+        self._logins = logins = logins or make_logins(home)
         self.commands = RunCommands(operations, logins, self)
         run_list.logins = logins.quiet.credentials.to_json
         self.elsewhere = RunsElsewhere(operations, logins, self.commands, self)
@@ -253,6 +254,8 @@ class RunsPage(Page):
             self.elsewhere.ask()
         elif command is RunCommand.WATCH:
             self.watching.ask()
+        elif command is RunCommand.TRASH:
+            self.open_trash()
         elif command is RunCommand.TAGS and entries:
             self.notes.ask(entries, self)
         elif command is RunCommand.COPY_ID:
@@ -268,6 +271,10 @@ class RunsPage(Page):
             self.commands.open_folder(entries[0].layout)
         else:
             self._command(command, *(entry.id for entry in entries if not self._able(entry).why_not(command)))
+
+    def open_trash(self) -> None:
+        """Show the deleted runs."""
+        TrashDialog(self._operations, self._logins, self._run_list.poke, self.table.say_problem, self).open()
 
     def _delete(self, entries: Sequence[RunEntry]) -> None:
         """Delete the runs that can be deleted, and report why the others cannot."""

@@ -206,7 +206,6 @@ class DeletedRuns:
         commands.deleted.connect(self._offer)
         self.undo_bar.undone.connect(commands.put_back)
         self.undo_bar.undone.connect(self._go_back)
-        self.undo_bar.expired.connect(commands.remove)
 
     def _offer(self, aside: Deleted) -> None:
         self.undo_bar.offer(aside)
@@ -298,6 +297,6 @@ class UndoBar(QFrame):
         what = f"{len(names):,} runs"
         if len(names) == 1:
             what = f'"{names[0] if len(names[0]) <= _LONGEST else f"{names[0][: _LONGEST - 1]}…"}"'
-        text = f"{what} deleted. Permanently removed in {self._left} s."
+        text = f"{what} moved to the trash."
         self._text.setText(text)
         self._text.setToolTip(plain_tip("\n".join((text, *names[:20]))))

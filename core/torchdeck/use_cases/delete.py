@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +21,7 @@ from torchdeck.use_cases.ui import Ui
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
     from torchdeck.nodes.connector import Connector
+    from torchdeck.runs.folders.trash import Trashed
 
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "delete",
     "delete_from_nodes",
     "delete_runs",
+    "empty_trash",
     "finish_deletions",
     "move_to_trash",
     "only_here",
@@ -137,8 +139,35 @@ def remove_deleted(folder: Path, run_id: str, ui: Ui) -> tuple[NodeDeletion, ...
     return _on_nodes(run_id, names, home, ui)
 
 
+def empty_trash(
+    trashed: Sequence[Trashed], ui: Ui, progress: Callable[[str], object] = lambda _: None
+) -> tuple[NodeDeletion, ...]:
+    """Permanently remove runs in the trash, and their files on nodes; what came of it on these.
+
+    Args:
+        trashed: the runs.
+        ui: the front end.
+        progress: called with a sentence for each run.
+
+    Raises:
+        Refusal: one cannot be removed here; those before it are.
+    """
+    told: list[NodeDeletion] = []
+    for each in trashed:
+        progress(f"removing {each.name}")
+        try:
+            told += remove_deleted(each.folder, each.run_id, ui)
+        except OSError as error:
+            raise Refusal(f"{each.folder} cannot be removed", error.strerror) from error
+    return tuple(told)
+
+
 def finish_deletions(home: Path, ui: Ui) -> dict[str, tuple[str, ...]]:
-    """Continue deletions that were cut short, here and on nodes; run id → nodes that may still have some."""
+    """Remove what has been in the trash too long, and continue deletions on nodes that were cut short.
+
+    Returns:
+        run id → nodes that may still have some.
+    """
     from torchdeck.launching.node_deletion import delete_noted
     from torchdeck.runs.folders.deletion import remove_forgotten
 

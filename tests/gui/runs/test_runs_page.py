@@ -12,17 +12,15 @@ from PySide6.QtWidgets import QLabel, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
 from gui.runs.conftest import Opened, click, page_of
-from support.system.free_port import free_port
 from support.values.histories import agent_started, ended, event, failure, finished, started
 from support.values.machines import config, node, plan
 from support.values.made_runs import line
 from support.values.metrics import write_rows
 from support.values.run_homes import RUN_FILE, add_failed_run, add_live_run, add_run, run_id
 from torchdeck.launching.requests import read_requests
-from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.runs.folders.deletion import set_aside
-from torchdeck.runs.folders.node_parts import left_on_nodes
 from torchdeck.runs.folders.notes import Note, read_notes
+from torchdeck.runs.folders.trash import in_trash
 from torchdeck_app.runs.abilities import RunCommand
 from torchdeck_app.runs.comparison import names_of
 from torchdeck_app.runs.runs_page import RunsPage
@@ -230,7 +228,7 @@ def test_nothing_is_deleted_without_asking(qtbot: QtBot, opened: Opened, tmp_pat
     assert all(layout.root.exists() for layout in layouts)
 
 
-def test_a_deleted_run_can_be_put_back_and_goes_for_good_otherwise(
+def test_a_deleted_run_can_be_put_back_and_is_in_the_trash_otherwise(
     qtbot: QtBot, opened: Opened, tmp_path: Path
 ) -> None:
     layouts = [add_run(tmp_path, number) for number in (1, 2)]
@@ -254,7 +252,8 @@ def test_a_deleted_run_can_be_put_back_and_goes_for_good_otherwise(
     delete_asked(qtbot, place)
     qtbot.waitUntil(place.undo_bar.isVisible)
     place.undo_bar.expire()
-    qtbot.waitUntil(lambda: [path.name for path in (tmp_path / "runs").iterdir()] == [run_id(1)])
+    (trashed,) = in_trash(tmp_path)
+    assert trashed.run_id == run_id(2)
 
 
 def test_what_is_not_deleted_with_others_is_said(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
@@ -271,28 +270,6 @@ def test_what_is_not_deleted_with_others_is_said(qtbot: QtBot, opened: Opened, t
     qtbot.waitUntil(lambda: not over.root.exists())
     assert "is not deleted: the run is" in place.table.problem.text()
     assert goes_on.root.exists()
-
-
-def test_what_a_deleted_run_leaves_on_its_nodes_is_said(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
-    """Once nothing can be put back any more; with the command that removes it later."""
-    there = dataclasses.replace(node("n1", cores=1), remote=True)
-    document = plan(config(distributed={"nodes": ["n1"]}), there).document()
-    layouts = [add_run(tmp_path, number) for number in (1, 2)]
-    layouts[1].plan.write_text(json.dumps(document))
-    inventory_path(tmp_path).write_text(
-        f'[nodes.n1]\naddress = "127.0.0.1"\nport = {free_port()}\nuser = "nobody"\n'
-    )
-    place = opened(tmp_path)
-    page_of(qtbot, place, 2)
-    delete_asked(qtbot, place)
-    qtbot.waitUntil(place.undo_bar.isVisible)
-    with qtbot.waitSignal(place.commands.failed, timeout=30_000) as caught:
-        place.undo_bar.expire()
-    assert caught.args is not None
-    assert "node n1: not removed there" in caught.args[1]
-    assert f"torchdeck runs delete {run_id(2)} --node n1" in caught.args[1]
-    assert left_on_nodes(tmp_path) == {"n1": (run_id(2),)}  # for the next window, or `nodes clean`
-    assert not layouts[1].root.exists()
 
 
 def test_what_a_forgotten_run_leaves_on_its_nodes_is_said_where_it_cannot_be_noted(

@@ -26,7 +26,7 @@ _ASIDE = re.compile(rf"{re.escape(TRASH_PREFIX)}(?P<everywhere>everywhere-)?(?P<
 """Name of a trashed run's folder. Its data on nodes is removed with it only if the name says so, whichever
 process removes the folder.
 """
-FORGOTTEN = 3600.0
+FORGOTTEN = 30 * 86400.0
 """Seconds after which a trashed run counts as one that will not be restored."""
 
 
@@ -116,6 +116,11 @@ def run_of(name: str) -> str:
     return found["run_id"] if found else name
 
 
+def is_aside(folder: Path) -> bool:
+    """Return whether a folder of the home's runs is that of a trashed one."""
+    return _ASIDE.fullmatch(folder.name) is not None and folder.is_dir()
+
+
 def remove(aside: Path) -> tuple[str, ...]:
     """Permanently remove a trashed run, and the code that no other run uses.
 
@@ -148,7 +153,7 @@ def put_back(aside: Path) -> RunLayout:
 
 
 def remove_forgotten(home: Path, now: float | None = None) -> dict[Path, tuple[str, ...]]:
-    """Remove trashed runs whose process ended before it removed them.
+    """Remove runs that have been in the trash for `FORGOTTEN`.
 
     Args:
         home: TORCHDECK_HOME.

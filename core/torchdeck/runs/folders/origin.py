@@ -14,6 +14,11 @@ from torchdeck.quantities import size
 from torchdeck.runs.view import RunView
 
 
+def name_in(run_id: str) -> str:
+    """Return the name that a run's id contains: the part between its time and its random end."""
+    return run_id.partition("-")[2].rpartition("-")[0] or run_id
+
+
 @dataclass(frozen=True)
 class Origin:
     """Run whose checkpoint the first attempt restored."""
@@ -24,8 +29,8 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """Name of the run as far as its id contains it: the part between its time and its random end."""
-        return self.run_id.partition("-")[2].rpartition("-")[0] or self.run_id
+        """Name of the run as far as its id contains it."""
+        return name_in(self.run_id)
 
 
 def origin_of(view: RunView) -> Origin | None:
