@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 @reports_refusals
 def run(args: argparse.Namespace) -> int:
-    """List, restore or empty; 2 if there is no such run, 3 if the answer was no or a node has something left."""
+    """List, restore or empty; 2: no such run; 3: the answer was no, or a node has something left."""
     from torchdeck.runs.folders.trash import in_trash, room_of
     from torchdeck.runs.home import torchdeck_home
 
