@@ -209,6 +209,7 @@ def joined_with_other_timeouts(rank: int, port: int) -> list[int]:
     for seconds in (20.0, 30.0, 25.0):
         setup_distributed(rank=rank, world_size=2, master_addr="127.0.0.1", master_port=port, timeout=seconds)
         found.append(dist.get_world_size())
+        dist.barrier()  # the other may still be connecting
         cleanup_distributed()
     return found
 
