@@ -535,6 +535,10 @@ def test_list_of_the_newest_and_of_a_state(torchdeck_home: Path, capsys: pytest.
     assert listed("--state", "failed") == [IDS[0]]
     assert listed("--state", "SUCCEEDED", "--limit", "5") == [IDS[1]]
     assert listed("--state", "RUNNING") == []
+    assert listed("--where", "state = failed and not name = other") == [IDS[0]]
+    assert listed("--where", "ranks > 1000") == []
+    assert main(["runs", "list", "--where", "state ="]) == 2
+    assert "not understood at its end: expected a value" in capsys.readouterr().err
     assert output_of(capsys, "runs", "list", "--state", "running") == "no run is RUNNING\n"
     assert output_of(capsys, "runs", "list").splitlines()[1].startswith(newest)
 

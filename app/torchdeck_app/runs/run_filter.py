@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QToolButton, QVBoxLayout, QWidget
 
+from torchdeck.runs.query.expression import Expression, QueryError, Values, is_expression, parsed
+from torchdeck.runs.query.values import values_of
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.run_state import RunState
+from torchdeck.shown_text import shown
 from torchdeck_app.runs.abilities import is_unfollowed
 from torchdeck_app.runs.run_columns import Row
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.flow import Flow
-from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.labels import plain_tip
+from torchdeck_app.widgets.panel import GRID, label
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,11 @@ GROUPS = (
 
 @dataclass(frozen=True)
 class RunFilter:
-    """Filter: all words of `text` occur in the run, and its state is in one of `groups` if any is given."""
+    """Filter by words or an expression, and by states.
+
+    All words of `text` occur in the run, or it fulfils the expression that `text` is. Its state is in one of
+    `groups` if any is given.
+    """
 
     text: str = ""
     groups: frozenset[str] = frozenset()
@@ -75,8 +84,30 @@ class RunFilter:
         """Return whether the run is shown."""
         if self.groups and not any(group.key in self.groups for group in groups_of(row.entry)):
             return False
+        if is_expression(self.text):
+            query = _query(self.text)
+            return isinstance(query, QueryError) or query.matches(_values(row))
         words = self.text.lower().split()
         return not words or all(word in _searched(row) for word in words)
+
+    @property
+    def problem(self) -> str:
+        """Return why `text` is no expression though it has a comparison; all runs are shown then."""
+        query = _query(self.text) if is_expression(self.text) else None
+        return str(query) if isinstance(query, QueryError) else ""
+
+
+@lru_cache(maxsize=8)
+def _query(text: str) -> Expression | QueryError:
+    try:
+        return parsed(text)
+    except QueryError as error:
+        return error
+
+
+def _values(row: Row) -> Values:
+    entry = row.entry
+    return {} if entry.view is None else values_of(entry.view, entry.settings, entry.progress, row.note)
 
 
 def groups_of(entry: RunEntry) -> tuple[Group, ...]:
@@ -117,6 +148,13 @@ class _Chip(QToolButton):
         return hint
 
 
+_TIP = """Show runs in which all these words occur (Ctrl+Shift+F),
+or that fulfil an expression, such as:
+lr > 1e-3 and state = failed
+loss < 2.5 or tag = best
+name ~ night and not strategy = ddp"""
+
+
 class FilterBar(QWidget):
     """Bar that emits the filter by `changed`."""
 
@@ -129,9 +167,9 @@ class FilterBar(QWidget):
         super().__init__(parent)
         self._theme = theme
         self.field = QLineEdit()
-        self.field.setPlaceholderText("Filter by name, tag, strategy …")
+        self.field.setPlaceholderText("Filter: words, or lr > 1e-3 …")
         self.field.setAccessibleName("Filter runs")
-        self.field.setToolTip("Show runs in which all these words occur (Ctrl+Shift+F)")
+        self.field.setToolTip(plain_tip(_TIP))
         self.field.setClearButtonEnabled(True)
         self._glass = self.field.addAction(
             icon("search", theme.palette), QLineEdit.ActionPosition.LeadingPosition
@@ -149,7 +187,11 @@ class FilterBar(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)
+        self.problem = label(role="error", wrap=True)
+        self.problem.setTextFormat(Qt.TextFormat.PlainText)
+        self.problem.hide()
         column.addWidget(self.field)
+        column.addWidget(self.problem)
         column.addWidget(row)
         self.field.textChanged.connect(self._tell)
         self.field.returnPressed.connect(self.left_downwards)
@@ -192,7 +234,10 @@ class FilterBar(QWidget):
             super().keyPressEvent(event)
 
     def _tell(self) -> None:
-        self.changed.emit(self.filter)
+        wanted = self.filter
+        self.problem.setText(shown(wanted.problem))
+        self.problem.setVisible(bool(wanted.problem))
+        self.changed.emit(wanted)
 
     def _draw(self) -> None:
         self._glass.setIcon(icon("search", self._theme.palette))

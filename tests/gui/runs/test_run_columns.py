@@ -93,6 +93,11 @@ def test_the_filter_takes_all_words_and_any_group() -> None:
     good = Row(entry(1), Note(("Sweep",), "with warm-up"))
     bad = Row(entry(2, over_view(run_id(2), FAILED)), Note())
     assert RunFilter("gpt sweep WARM").takes(good)
+    assert RunFilter("state = succeeded and tag = sweep").takes(good)
+    assert not RunFilter("state = succeeded and tag = sweep").takes(bad)
+    assert RunFilter("state =").takes(bad), "all are shown while an expression is typed"
+    assert "expected a value" in RunFilter("state =").problem
+    assert RunFilter("gpt").problem == RunFilter("loss < 3").problem == ""
     assert not RunFilter("gpt sweep").takes(bad)
     assert [RunFilter("", frozenset({"failed"})).takes(row) for row in (good, bad)] == [False, True]
     assert all(RunFilter("", frozenset({"failed", "succeeded"})).takes(row) for row in (good, bad))

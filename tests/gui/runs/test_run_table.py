@@ -58,6 +58,18 @@ def test_selection_stays_while_runs_come_change_and_go(table: RunTable) -> None:
     assert [item.is_live for item in table.selected()] == [True]
 
 
+def test_an_expression_filters_by_settings_and_says_what_is_wrong(table: RunTable) -> None:
+    lrs = {3: "0.001", 2: "0.01", 1: "0.1"}  # the newest first
+    table.set_seen(RunsSeen(tuple(entry(n, settings={"training.lr": lr}) for n, lr in lrs.items())))
+    table.filter_bar.field.setText("lr >= 0.01")
+    assert sorted(names(table)) == [run_id(1), run_id(2)]
+    assert not table.filter_bar.problem.isVisible()
+    table.filter_bar.field.setText("lr >=")
+    assert len(names(table)) == 3
+    assert "expected a value" in table.filter_bar.problem.text()
+    assert table.filter_bar.problem.isVisible()
+
+
 def test_what_runs_of_one_program_differ_in_is_told_with_their_names(table: RunTable) -> None:
     """Also of those that are there already when another one comes."""
 

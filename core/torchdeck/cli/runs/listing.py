@@ -7,7 +7,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, epochs, metric, moment
 from torchdeck.runs import reasons
+from torchdeck.runs.folders.notes import NewerNotesError, Note, read_notes
+from torchdeck.runs.folders.settings import run_settings
+from torchdeck.runs.query.expression import Expression, parsed
+from torchdeck.runs.query.values import NAMES, values_of
 from torchdeck.runs.registry import UnreadableRun
 from torchdeck.runs.run_state import RunState
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress, script_state, time_left
@@ -63,6 +68,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="STATE",
         help=f"only runs in a state: {', '.join(STATES)}",
     )
+    parser.add_argument(
+        "--where",
+        metavar="EXPRESSION",
+        help="only runs that fulfil it: 'training.lr > 1e-3 and state = failed'; keys of run.toml, and "
+        f"{', '.join(NAMES)}; = != < <= > >= ~ (contains), and, or, not, parentheses",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(handler=run)
 
@@ -71,7 +82,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print every run."""
     runs = registry()
-    wanted = (item for item in runs.newest_first() if args.state in (None, _state(item)))
+    wanted: Iterator[RunView | UnreadableRun] = (
+        item for item in runs.newest_first() if args.state in (None, _state(item))
+    )
+    if args.where is not None:
+        wanted = _fulfilling(wanted, parsed(args.where), runs.folder)
     found = list(islice(wanted, args.limit))
     for item in found:
         if isinstance(item, RunView):
@@ -86,7 +101,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not found:
         if runs.ids():
-            print("no run is shown" if args.state is None else f"no run is {args.state}")
+            said = f"no run is {args.state}" if args.state is not None else "no run is shown"
+            print(said if args.where is None else f"no run fulfils {args.where}")
         else:
             print("there are no runs yet; `torchdeck init` writes a first run.toml")
         return 0
@@ -98,6 +114,25 @@ def run(args: argparse.Namespace) -> int:
             what = reasons.unfollowed(now - item.followed_until)
             print(f"{UNFOLLOWED} {item.id}: {what} (torchdeck runs attach {item.id})")
     return 0
+
+
+def _fulfilling(
+    items: Iterable[RunView | UnreadableRun], query: Expression, folder: Path
+) -> Iterator[RunView | UnreadableRun]:
+    """Yield the runs that fulfil `query`; those that cannot be read have no values."""
+    notes: Mapping[str, Note] = {}
+    with suppress(OSError, NewerNotesError):
+        notes = read_notes(folder.parent)
+    for item in items:
+        if isinstance(item, UnreadableRun):
+            continue
+        layout = RunLayout(folder / item.id)
+        progress = None
+        with suppress(OSError, NewerFormatError):
+            progress = ProgressReader(layout).read(item)
+        settings = run_settings(layout, item.overrides)
+        if query.matches(values_of(item, settings, progress, notes.get(item.id))):
+            yield item
 
 
 def _room() -> int | None:
