@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
+    QHeaderView,
     QMessageBox,
     QTreeWidget,
     QTreeWidgetItem,
@@ -68,6 +69,8 @@ class TrashDialog(QDialog):
         self._found: Sequence[Measured] = ()
         self.list = QTreeWidget()
         self.list.setHeaderLabels(["Run", "Deleted", "Size"])
+        self.list.header().setStretchLastSection(False)
+        self.list.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)
         self.list.setSelectionMode(QTreeWidget.SelectionMode.ExtendedSelection)
@@ -118,10 +121,10 @@ class TrashDialog(QDialog):
             item.setToolTip(2, f"{each.room:,} bytes")
             item.setTextAlignment(2, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             self.list.addTopLevelItem(item)
-        for column in range(2):
+        for column in (1, 2):
             self.list.resizeColumnToContents(column)
         what = "1 run" if len(found) == 1 else f"{len(found):,} runs"
-        after = "After 30 days they are removed."
+        after = "Deleted runs are removed after 30 days."
         self.told.setText(f"{what}, {size(self._room)}. {after}" if found else "The trash is empty.")
         self._enable()
 
