@@ -26,7 +26,8 @@ Values = Mapping[str, Sequence[Value]]
 """Key → values of a run: several for tags, none where it has none."""
 
 _TOKENS = re.compile(
-    r"""\s*(?:(?P<op><=|>=|!=|[=<>~])|(?P<paren>[()])|"(?P<quoted>[^"]*)"|(?P<word>[^\s()=<>!~"]+))"""
+    r"\s*(?:(?P<op><=|>=|!=|[=<>~])|(?P<paren>[()])"
+    r'|"(?P<quoted>[^"]*)"|(?P<word>[^\s()=<>!~"]+))'
 )
 _LONGEST = 1000
 """Characters of an expression."""
