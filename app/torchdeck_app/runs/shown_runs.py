@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -185,7 +185,7 @@ class DeletedRuns:
     """Selects the next run after a deletion, and a restored run again.
 
     Args:
-        commands: delete, restore and remove runs.
+        commands: delete and restore runs.
         table: provides the next run.
         shown: shows the run.
         settled: shows the selection.
@@ -220,18 +220,19 @@ class DeletedRuns:
         self._open_run(aside.ids[0])
 
 
-SECONDS = 10
+SHOWN = 10_000
+"""Milliseconds for which the bar is shown."""
 _LONGEST = 40
 """Maximum characters shown of a run's name."""
 
 
 class UndoBar(QFrame):
-    """Bar with a countdown; a second deletion makes the first one final at once."""
+    """Bar that offers for a while to restore the last deletion; later the trash does."""
 
     undone = Signal(object)
     """Emitted with the Deleted to restore."""
     expired = Signal(object)
-    """Emitted with the Deleted to remove permanently."""
+    """Emitted with the Deleted that is no longer offered."""
 
     def __init__(self, home: QWidget, parent: QWidget | None = None) -> None:
         """Create a hidden bar; when it hides, `home` receives its focus."""
@@ -239,7 +240,6 @@ class UndoBar(QFrame):
         self.setProperty("role", "panel")
         self._home = home
         self._aside: Deleted | None = None
-        self._left = 0
         self._text = label("", wrap=True)
         self._text.setTextFormat(Qt.TextFormat.PlainText)
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -253,18 +253,17 @@ class UndoBar(QFrame):
         row.addWidget(self._text, 1)
         row.addWidget(self.button)
         self._clock = QTimer(self)
-        self._clock.setInterval(1000)
-        self._clock.timeout.connect(self._tick)
+        self._clock.setSingleShot(True)
+        self._clock.timeout.connect(self.expire)
         self.hide()
 
     def offer(self, aside: Deleted) -> None:
         """Offer to restore `aside`."""
         self.expire()
         self._aside = aside
-        self._left = SECONDS
-        self._show()
+        self._tell(aside.names)
         self.show()
-        self._clock.start()
+        self._clock.start(SHOWN)
 
     def undo(self) -> None:
         """Restore the last deletion."""
@@ -273,17 +272,10 @@ class UndoBar(QFrame):
             self.undone.emit(aside)
 
     def expire(self) -> None:
-        """Make the deletion final."""
+        """Offer it no longer."""
         aside = self._end()
         if aside is not None:
             self.expired.emit(aside)
-
-    def _tick(self) -> None:
-        self._left -= 1
-        if self._left <= 0:
-            self.expire()
-        else:
-            self._show()
 
     def _end(self) -> Deleted | None:
         aside, self._aside = self._aside, None
@@ -292,8 +284,7 @@ class UndoBar(QFrame):
         self.hide()
         return aside
 
-    def _show(self) -> None:
-        names = self._aside.names if self._aside is not None else ()
+    def _tell(self, names: Sequence[str]) -> None:
         what = f"{len(names):,} runs"
         if len(names) == 1:
             what = f'"{names[0] if len(names[0]) <= _LONGEST else f"{names[0][: _LONGEST - 1]}…"}"'
