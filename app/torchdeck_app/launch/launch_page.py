@@ -257,7 +257,7 @@ class LaunchPage(Page):
         # above the document it takes no space from the preview; without a document it is above the presets
         (self._work.above_document if there else self._whole).insertWidget(0, self.notice)
         self._pages.setCurrentWidget(self._work if there else self.start_page)
-        self.setWindowTitle(shown_line(self.file.name) if there else "")
+        self._show_title()
         self.actions_here.set_document(there=there)
         self.actions_here.set_preview(there=there and self.service.state.preview is not None)
         self.actions_here.go_to_line.setEnabled(there and self.view == "toml")
@@ -282,8 +282,11 @@ class LaunchPage(Page):
 
     def _show_status(self) -> None:
         self.toolbar.show_name(self.file.name, self.document.path, is_saved=self.file.is_saved)
-        self.setWindowTitle(shown_line(self.file.name) if self.has_document else "")
+        self._show_title()
         self.views.set_read_only(read_only=bool(self.file.damage))
+
+    def _show_title(self) -> None:
+        self.setWindowTitle(shown_line(self.file.name) if self.has_document else "")
 
     def _fill_menu(self) -> None:
         self.toolbar.fill_menu(self.actions_here, self.file.recent.paths)

@@ -66,7 +66,7 @@ def parsed(text: str) -> Expression:
     """
     if len(text) > _LONGEST:
         raise QueryError(f"the filter has {len(text):,} characters", fix=f"at most {_LONGEST:,} are read")
-    parser = _Parser(_tokens(text), len(text))
+    parser = _Parser(_tokens(text))
     found = parser.expression(0)
     parser.expect_end()
     return found
@@ -130,8 +130,8 @@ class _Not(NamedTuple):
 
 
 class _Parser:
-    def __init__(self, tokens: Sequence[_Token], length: int) -> None:
-        self._tokens, self._at, self._length = tokens, 0, length
+    def __init__(self, tokens: Sequence[_Token]) -> None:
+        self._tokens, self._at = tokens, 0
 
     def expression(self, depth: int) -> Expression:
         parts = [self._conjunction(depth)]
