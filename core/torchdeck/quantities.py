@@ -17,6 +17,11 @@ def size(count: float) -> str:
     return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
 
 
+def counted(number: int, thing: str) -> str:
+    """Format a number of things: `1 step`, `1,848 steps`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def rate(value: float) -> str:
     """Format a number per second, shortened: `940`, `12.3k`, `1.2M`."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):

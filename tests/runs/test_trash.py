@@ -9,9 +9,10 @@ import pytest
 from support.values.histories import controller_journal
 from support.values.made_runs import IDS, make_run
 from support.values.run_entries import DONE
+from torchdeck.agent.probe.run_folders import room_of
 from torchdeck.contract.layout import TRASH_PREFIX, RunLayout
 from torchdeck.runs.folders.deletion import set_aside
-from torchdeck.runs.folders.trash import in_trash, room_of
+from torchdeck.runs.folders.trash import in_trash
 from torchdeck.use_cases.delete import restore
 
 

@@ -20,10 +20,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from torchdeck.agent.probe.run_folders import room_of
 from torchdeck.contract.doctor.rank_profile import MOST_RANKS
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import size
-from torchdeck.runs.folders.trash import room_of
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.unsaved import unsaved_steps, what_is_lost
 from torchdeck.runs.view import RunView
@@ -157,7 +157,7 @@ class DeleteQuestion:
         self,
         owner: QWidget,
         operations: Operations,
-        delete: Callable[[Sequence[tuple[str, RunLayout]]], None],
+        delete: Callable[[Named], None],
     ) -> None:
         self._owner, self._operations, self._delete = owner, operations, delete
 

@@ -20,8 +20,9 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
-from torchdeck.quantities import ago, moment, size
-from torchdeck.runs.folders.trash import Trashed, in_trash, room_of
+from torchdeck.agent.probe.run_folders import room_of
+from torchdeck.quantities import ago, counted, moment, size
+from torchdeck.runs.folders.trash import Trashed, in_trash
 from torchdeck.shown_text import shown
 from torchdeck.use_cases.delete import NodeDeletion, empty_trash, restore
 from torchdeck_app.bridge.logins import Logins
@@ -123,7 +124,7 @@ class TrashDialog(QDialog):
             self.list.addTopLevelItem(item)
         for column in (1, 2):
             self.list.resizeColumnToContents(column)
-        what = "1 run" if len(found) == 1 else f"{len(found):,} runs"
+        what = counted(len(found), "run")
         after = "Deleted runs are removed after 30 days."
         self.told.setText(f"{what}, {size(self._room)}. {after}" if found else "The trash is empty.")
         self._enable()
@@ -147,7 +148,7 @@ class TrashDialog(QDialog):
         self._do("restoring runs", call, lambda _: None)
 
     def _ask_to_empty(self) -> None:
-        what = "1 run" if len(self._found) == 1 else f"{len(self._found):,} runs"
+        what = counted(len(self._found), "run")
         ask(
             self,
             f"Remove {what} for good?",

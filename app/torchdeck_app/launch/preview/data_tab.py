@@ -9,8 +9,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.data_share import DataPreview, Policy, counted, passes
+from torchdeck.plan.preview.data_share import DataPreview, Policy, passes
 from torchdeck.plan.preview.microbatches import MicrobatchTable, microbatch_table
+from torchdeck.quantities import counted
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.microbatch_map import HeatMap
 from torchdeck_app.launch.preview.preview_tab import Column, Figure, Latest, PreviewTab, once_traced

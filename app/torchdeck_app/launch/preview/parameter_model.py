@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from torchdeck.plan.preview.data_share import counted
 from torchdeck.plan.preview.preview import percent
 from torchdeck.plan.preview.rank_preview import HeldRows
-from torchdeck.quantities import size
+from torchdeck.quantities import counted, size
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.preview.parameter_tree import (
     ROOT,

@@ -30,8 +30,7 @@ from PySide6.QtWidgets import (
 
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.data_share import counted
-from torchdeck.quantities import size
+from torchdeck.quantities import counted, size
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.parameter_model import BAR, Column, ParameterModel
 from torchdeck_app.launch.preview.parameter_tree import (

@@ -20,6 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
+from torchdeck.quantities import counted
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.catalogue import LOSS, Metric
 from torchdeck_app.runs.plots.exchange import Moments, PlotData
@@ -243,7 +244,9 @@ class MarkStrip(QWidget):
         """Show these."""
         self._marks = marks
         kinds = [mark.kind for mark in marks]
-        self.setAccessibleDescription(", ".join(_many(kinds, kind) for kind in ("attempt", "checkpoint")))
+        self.setAccessibleDescription(
+            ", ".join(counted(kinds.count(kind), kind) for kind in ("attempt", "checkpoint"))
+        )
         self.update()
 
     def set_across(self, across: Across, moments: Moments) -> None:
@@ -310,11 +313,6 @@ class MarkStrip(QWidget):
                 QToolTip.hideText()
             return True
         return super().event(event)
-
-
-def _many(kinds: Sequence[str], kind: str) -> str:
-    count = kinds.count(kind)
-    return f"{count:,} {kind}{'' if count == 1 else 's'}"
 
 
 def _fitting(text: str, room: int) -> QFont:

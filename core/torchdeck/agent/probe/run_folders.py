@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ def run_folders(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
         if run_id in living or _is_own(folder) or is_supervised(folder) or is_supervised_anywhere(folder):
             others.add(run_id)
         else:
-            sizes[run_id] = sizes.get(run_id, 0) + _size(folder)
+            sizes[run_id] = sizes.get(run_id, 0) + room_of(folder)
     return {
         # containers and accounts of one host have the same boot; what they share is the same folder
         "place": f"{boot_id()} {status.st_dev} {status.st_ino}",
@@ -91,9 +91,19 @@ def _is_own(folder: Path) -> bool:
         return True
 
 
-def _size(folder: Path) -> int:
-    """Bytes of the files below it."""
-    return sum(status.st_size for _, status in below(str(folder)) if stat.S_ISREG(status.st_mode))
+def room_of(folder: Path, check: Callable[[], None] = lambda: None) -> int:
+    """Return the bytes of the regular files below `folder`.
+
+    Args:
+        folder: a run's, for example.
+        check: called for each file; an exception from it ends the count.
+    """
+    total = 0
+    for _, status in below(str(folder)):
+        check()
+        if stat.S_ISREG(status.st_mode):
+            total += status.st_size
+    return total
 
 
 def lives_here(run_id: str, folder: Path) -> str:

@@ -11,7 +11,7 @@ from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.runs.chosen_run import reports_refusals
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal
-from torchdeck.quantities import moment, size
+from torchdeck.quantities import counted, moment, size
 
 if TYPE_CHECKING:
     from torchdeck.runs.folders.trash import Trashed
@@ -38,7 +38,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @reports_refusals
 def run(args: argparse.Namespace) -> int:
     """List, restore or empty; 2: no such run; 3: the answer was no, or a node has something left."""
-    from torchdeck.runs.folders.trash import in_trash, room_of
+    from torchdeck.agent.probe.run_folders import room_of
+    from torchdeck.runs.folders.trash import in_trash
     from torchdeck.runs.home import torchdeck_home
 
     trashed = in_trash(torchdeck_home())
@@ -82,7 +83,7 @@ def _restore(trashed: Trashed, *, as_json: bool) -> int:
 def _empty(trashed: Sequence[Trashed], room: int, *, ask: bool, as_json: bool) -> int:
     from torchdeck.use_cases.delete import empty_trash
 
-    what = "1 run" if len(trashed) == 1 else f"{len(trashed):,} runs"
+    what = counted(len(trashed), "run")
     if trashed and ask and sys.stdin.isatty():
         print(
             f"Remove {what} for good? It frees {size(room)}. (yes/no) ", end="", file=sys.stderr, flush=True

@@ -11,7 +11,7 @@ from torchdeck.config.training import Training
 from torchdeck.contract.plan.prediction import PredictedData
 from torchdeck.data.batch_plan import BALANCES, BatchPlan
 from torchdeck.plan.planned_counts import PlannedCounts
-from torchdeck.quantities import rate
+from torchdeck.quantities import counted, rate
 
 
 class Load:
@@ -183,8 +183,3 @@ def passes(epochs: float) -> str:
     """Return `0.216 epochs`."""
     text = f"{epochs:,.0f}" if epochs >= _WHOLE else f"{epochs:.3g}"
     return f"{text} epoch{'' if text == '1' else 's'}"
-
-
-def counted(number: int, thing: str) -> str:
-    """Return `1 step`, `1,848 steps`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

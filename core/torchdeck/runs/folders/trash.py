@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.agent.probe.run_folders import below
 from torchdeck.contract.layout import TRASH_PREFIX, Home
 from torchdeck.runs.folders.deletion import is_aside, run_of
 from torchdeck.runs.folders.origin import name_in
@@ -38,17 +36,3 @@ def in_trash(home: Path) -> tuple[Trashed, ...]:
                 run_id = run_of(folder.name)
                 found.append(Trashed(folder, run_id, name_in(run_id), folder.stat().st_ctime))
     return tuple(sorted(found, key=lambda each: (-each.deleted, each.run_id)))
-
-
-def room_of(folder: Path, check: Callable[[], None] = lambda: None) -> int:
-    """Return the bytes of all files below `folder`.
-
-    Args:
-        folder: a run's, for example.
-        check: called for each file; an exception from it ends the count.
-    """
-    total = 0
-    for _, status in below(str(folder)):
-        check()
-        total += status.st_size
-    return total
