@@ -166,11 +166,10 @@ def _owners_above() -> tuple[int, ...]:
     """
     try:
         overflow = int(Path("/proc/sys/kernel/overflowuid").read_text())
-        maps = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
-    except (OSError, ValueError):
+        inside = [int(line.split()[0]) for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    except (OSError, ValueError, IndexError):
         return _own_users()
-    has_root = any(int(inside) == 0 for inside, _, _ in maps)
-    return _own_users() if has_root else (*_own_users(), overflow)
+    return _own_users() if 0 in inside else (*_own_users(), overflow)
 
 
 def _own_users() -> tuple[int, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from torchdeck.agent.link.loader import content_hash, folder_hash, write
 from torchdeck.contract.frames import FrameReader
 from torchdeck.contract.layout import Home
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS, Bootstrap, BootstrapError, packed
+from torchdeck.trust import writers
 
 pytestmark = pytest.mark.processes
 
@@ -238,6 +241,46 @@ def test_a_home_that_others_may_replace_is_refused(node: Node) -> None:
         node.begin()
     node.home.parent.chmod(0o1777)
     node.begin()
+
+
+@pytest.mark.parametrize("users", ["0 0 4294967295", "1000 1000 1", "1000 0 1\n0 100000 1", "", "torn"])
+def test_the_owners_that_are_trusted_are_those_of_this_side(
+    users: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that a node is sent stands alone, and has the rules of `trust.writers` once more."""
+    texts = {"/proc/sys/kernel/overflowuid": "65534\n", "/proc/self/uid_map": users}
+    monkeypatch.setattr(Path, "read_text", lambda path: texts[str(path)])
+    assert loader._owners_above() == writers._owners_above()
+
+
+@pytest.mark.parametrize("members", [[], ["root"], ["root", "mallory"], ["mallory"]])
+@pytest.mark.parametrize("name", ["root", "users", None])
+@pytest.mark.parametrize("attributes", [[], ["system.posix_acl_access"], None])
+def test_the_groups_that_are_private_are_those_of_this_side(
+    members: list[str],
+    name: str | None,
+    attributes: list[str] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def group(number: int) -> grp.struct_group:
+        if name is None:
+            raise KeyError(number)
+        return grp.struct_group((name, "x", number, members))
+
+    def listed(_path: Path) -> list[str]:
+        if attributes is None:
+            raise OSError
+        return attributes
+
+    user = pwd.struct_passwd(("root", "x", 0, 0, "", "/", "/bin/sh"))
+    monkeypatch.setattr(grp, "getgrgid", group)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _number: user)
+    monkeypatch.setattr(os, "listxattr", listed)
+    found = tmp_path.stat()
+    is_private = name == "root" and set(members) <= {"root"} and attributes != ["system.posix_acl_access"]
+    assert loader._is_private_group(tmp_path, found) is is_private
+    assert writers._is_private_group(tmp_path, found) is is_private
 
 
 @pytest.mark.root
