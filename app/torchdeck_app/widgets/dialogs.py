@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QDialog, QMessageBox, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QMessageBox, QWidget
 
 from torchdeck.shown_text import shown
 from torchdeck_app.widgets.panel import GRID
@@ -44,9 +44,11 @@ def ask(parent: QWidget, text: str, more: str, choices: Sequence[Choice], *, def
                 choice.chosen()
 
     box.finished.connect(answered)
-    layout = box.layout()
-    if layout is not None:  # the space of the missing icon is on its left
+    layout, row = box.layout(), box.findChild(QDialogButtonBox)
+    if layout is not None:  # the space of the missing icon is on the texts' left
         layout.setContentsMargins(0, 2 * GRID, 2 * GRID, 2 * GRID)
+    if row is not None:  # not on that of the buttons, which reach the edge below short texts
+        row.setContentsMargins(2 * GRID, 0, 0, 0)
     box.open()
     return box
 
