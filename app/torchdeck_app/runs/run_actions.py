@@ -66,7 +66,7 @@ _ALL = (
     (RunCommand.CLONE, "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
     (RunCommand.TAGS, "&Tags and note …", "F2", "", "Add tags and a note to the selected runs"),
     (RunCommand.DELETE, "&Delete …", "Del", "delete", "Move the selected runs to the trash"),
-    (RunCommand.TRASH, "Dele&ted runs …", "", "", "Restore deleted runs, or remove them for good"),
+    (RunCommand.TRASH, "De&leted runs …", "", "", "Restore deleted runs, or remove them for good"),
     (
         RunCommand.FOLDER,
         "&Open folder",
