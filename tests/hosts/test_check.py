@@ -187,7 +187,7 @@ def test_a_slow_link_is_named(hosts: HostsOf, torchdeck_home: Path, folder: Path
         "node1": "ok",
         "node2": "warning",
         "node3": "warning",
-    }
+    }, found
     assert found["node2"]["what"].startswith("slow with node3 only: ")
     assert found["node3"]["what"].startswith("slow with node2 only: ")
     assert "3 pairs exchange" in found["node1"]["what"]

@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_be_read_is_passed_over_and_others_are_told(
         return 1
 
     monkeypatch.setattr(Path, "exists", denied)
-    monkeypatch.setattr("torchdeck.agent.probe.run_folders._size", size)
+    monkeypatch.setattr("torchdeck.agent.probe.run_folders.room_of", size)
     said = run_folders(tmp_path, {})
     assert said["folders"] == [{"run_id": IDS[1], "bytes": 1}]
     assert (said["others"], added) == ([IDS[0], IDS[2]], [IDS[1]])

@@ -33,7 +33,7 @@ class Speed(NamedTuple):
     """Result of one pair."""
 
     latency: float
-    """Seconds in which both have exchanged one number."""
+    """Seconds of the quickest exchange of one number, both at once."""
     bandwidth: float
     """Bytes/s in each direction, both at once."""
 
