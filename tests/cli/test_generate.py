@@ -50,6 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[CommandH
         yield CommandHere(home), folder / "run.toml", RunLayout(run).checkpoints / "final"
 
 
+@pytest.mark.soak  # the other tests here answer from single sources
 @pytest.mark.processes
 def test_all_sources_of_one_model_answer_alike(
     trained: tuple[CommandHere, Path, Path], tmp_path: Path

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from support.hosts.hosts_run import HostsRun
 from support.training.training import Training
 
@@ -11,6 +13,7 @@ AcrossOf = Callable[..., HostsRun]
 TWO = ("--set", 'distributed.nodes=["node1","node2"]')
 
 
+@pytest.mark.soak  # test_script_checkpoints.py does the same with checkpoints of scripts
 def test_a_checkpoint_is_verified_where_it_lies_and_brought_here_for_an_export(
     across: AcrossOf, tmp_path: Path
 ) -> None:

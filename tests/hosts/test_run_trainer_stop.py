@@ -16,6 +16,7 @@ from torchdeck.runs.run_state import RunState
 AcrossOf = Callable[..., HostsRun]
 
 
+@pytest.mark.soak  # tests/trainers/inside/test_stop_agreement.py and test_run_training.py have its two parts
 def test_two_nodes_with_two_ranks_each_stop_after_one_step(across: AcrossOf, tmp_path: Path) -> None:
     python = trainers_python()
     if python is None:

@@ -4,6 +4,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from support.hosts.hosts_run import HostsRun
 
 AcrossOf = Callable[..., HostsRun]
@@ -121,6 +123,7 @@ def test_checkpoints_on_hosts_are_listed_verified_brought_here_and_exported(
     assert (tmp_path / "out/model.safetensors").read_bytes() == whole
 
 
+@pytest.mark.soak  # test_pull.py continues transfers of other checkpoints
 def test_a_transfer_that_was_cut_off_continues(across: AcrossOf, tmp_path: Path) -> None:
     """What is here is not brought again; nothing is in place before all is."""
     hosts = across(2)

@@ -34,6 +34,7 @@ def end_controller(hosts: HostsRun) -> None:
     wait_until(lambda: not identity.is_alive(), 10, "the controller to end")
 
 
+@pytest.mark.soak  # tests/integration/test_stop_unread.py stops such a run on one node
 def test_a_journal_of_a_newer_format(across: AcrossOf, tmp_path: Path) -> None:
     """Its controller ends by that line; the nodes are asked to stop, and waited for."""
     hosts = across(2)

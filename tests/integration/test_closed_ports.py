@@ -68,6 +68,7 @@ def command(tmp_path: Path) -> Iterator[Command]:
         yield Command(home)
 
 
+@pytest.mark.soak  # test_two_users.py connects to all of them
 @pytest.mark.parametrize("kind", ["recipe", pytest.param("script", marks=pytest.mark.soak)])
 def test_every_socket_of_a_run_on_one_node_is_on_loopback(
     command: Command, tmp_path: Path, kind: str

@@ -64,6 +64,7 @@ def assert_each_sample_once(audit: dict[str, Any], *, steps: int) -> None:
     assert (audit["steps"], audit["predicted_steps"]) == (steps, steps)
 
 
+@pytest.mark.soak  # tests/agent/test_agent_elastic.py leaves ranks out every time
 def test_a_run_that_loses_a_rank_for_good_finishes_on_the_others(tmp_path: Path) -> None:
     """The second of three ranks is killed and given up: shards of three become shards of two, the global
     batch is kept, and every sample of the epoch is used exactly once.

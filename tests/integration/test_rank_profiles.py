@@ -36,6 +36,7 @@ def names(trace: str) -> set[str]:
         return {str(each.get("name")) for each in json.load(file)["traceEvents"]}
 
 
+@pytest.mark.soak  # test_profiles.py and test_profiling.py have the sides of agent and rank
 def test_two_ranks_of_a_plain_script(tmp_path: Path) -> None:
     """Each has a trace of its work and its collectives; the program ends well, and reports nothing of it."""
     pytest.importorskip("torch")

@@ -51,6 +51,7 @@ def launched(command: Command, folder: Path, python: str, module: str, *args: st
     assert progress.loss is not None
 
 
+@pytest.mark.soak  # tests/integration/test_plain_process.py finds ranks by their variables
 def test_accelerate_launch(tmp_path: Path, torchdeck_home: Path) -> None:
     """With the loop of the preset."""
     python = trainers_python()

@@ -94,6 +94,7 @@ def shown_of(run: RunLayout, folder: Path, command: Command, checkpoint: str) ->
     assert [line.split()[0] for line in curve(folder)[8:]] == ["7", "8"]
 
 
+@pytest.mark.soak  # inside/test_torch_optimizer.py counts steps, test_restarted_curves.py restarts
 @pytest.mark.shows("Lightning Fabric", *ALL)
 def test_fabric(tmp_path: Path, torchdeck_home: Path) -> None:
     """Both steps after the checkpoint have the same loss again; its wrapped optimizer's steps are counted."""

@@ -203,11 +203,11 @@ TORCH = """
     """
 
 
+@pytest.mark.soak  # a normal run restarts nanoGPT, above
 @pytest.mark.parametrize(
     ("saved_as", "resume_args"),
     [
-        # a normal run restarts with arguments of the run file in test_loops.py
-        pytest.param("ckpt.pt", ["--mode=again"], marks=pytest.mark.soak),
+        ("ckpt.pt", ["--mode=again"]),
         ("snapshot.pt", []),
     ],
 )

@@ -151,6 +151,7 @@ def test_hugging_face(tmp_path: Path) -> None:
             assert plotted(layout, name, rank) == logged
 
 
+@pytest.mark.soak  # a normal run stops and resumes the preset in test_preset_programs.py
 @pytest.mark.timeout(480)  # four trainings on two ranks, with their imports
 @pytest.mark.shows("Lightning", "metrics", "total and ETA", "stop saves", "resume")
 def test_lightning(tmp_path: Path) -> None:

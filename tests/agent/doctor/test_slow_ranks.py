@@ -115,6 +115,7 @@ def test_a_slow_rank_is_named(slowness: Slowness, kind: tuple[str, str], tmp_pat
     assert slowness.differs in sentence(found, {}), found
 
 
+@pytest.mark.soak  # the journal's rank, below, is slow every time
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a core for each of two ranks")
 def test_a_rank_whose_core_is_shared_is_named(tmp_path: Path) -> None:
     """Three busy processes have the same core."""

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from support.gui.desktop import Desktop
 from torchdeck.runs.registry import RunRegistry
 
@@ -47,6 +49,7 @@ def test_the_arguments_of_a_resume_are_asked_once_and_kept(
         assert window.said == ""
 
 
+@pytest.mark.soak  # the dialog is the same as above
 def test_a_script_that_resumes_by_itself_can_be_given_other_arguments(
     screen: Desktop, tmp_path: Path, pictures: Path, runs: RunRegistry
 ) -> None:

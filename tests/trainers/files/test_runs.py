@@ -78,6 +78,7 @@ def history(folder: Path, name: str, after: int = 0) -> list[tuple[int, float]]:
     return [(entry["step"], entry[name]) for entry in entries if name in entry and entry["step"] > after]
 
 
+@pytest.mark.soak  # its files are read by values in test_written.py
 @pytest.mark.processes
 def test_hugging_face(script: ScriptRun, tmp_path: Path) -> None:
     """In an output folder elsewhere: log_history is what is plotted, bit for bit; a second run in the same

@@ -140,6 +140,7 @@ def stopped(script: ScriptRun, *args: str) -> tuple[RunLayout, Any]:
     return layout, live
 
 
+@pytest.mark.soak  # text/ and checkpoints/ run its printer and its saves every time
 @pytest.mark.timeout(480)  # three trainings on two ranks, with their imports
 @pytest.mark.shows("torchtitan", "metrics", "steps", "total and ETA", "checkpoints", "stop saves", "resume")
 def test_a_stop_saves_all_that_a_training_continues_from(script: ScriptRun) -> None:

@@ -165,6 +165,7 @@ def test_lightnings_bar_is_its_series(script: ScriptRun) -> None:
     assert state.origins["step"] == Origin("stdout", "progress bar")
 
 
+@pytest.mark.soak  # its lines are in the table of test_output.py
 @pytest.mark.processes
 def test_a_loop_with_accelerate_has_its_steps_and_total_by_the_bar_on_stderr(script: ScriptRun) -> None:
     """The values that the bar shows after each step, and nothing from the rank whose bar is off."""

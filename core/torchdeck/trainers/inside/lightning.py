@@ -137,7 +137,10 @@ class TrainerEvents:
         if not self._stopping and self._stop.reached(self._step):
             self._stopping = True
             self._report.enter(RankPhase.SAVING)
-            trainer.save_checkpoint(_stop_checkpoint(trainer))
+            path = _stop_checkpoint(trainer)
+            trainer.save_checkpoint(path)
+            if not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+                _replace_saves(trainer, path)
             trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
             trainer.should_stop = True
 
@@ -170,6 +173,18 @@ def _stop_checkpoint(trainer: Any) -> str:
     own = getattr(trainer.checkpoint_callback, "dirpath", None)
     folder = own or f"{trainer.default_root_dir}/checkpoints"
     return f"{folder}/epoch={trainer.current_epoch}-step={trainer.global_step}{_SUFFIX}"
+
+
+def _replace_saves(trainer: Any, path: str) -> None:
+    """Let each ModelCheckpoint take the checkpoint of a stop for its own of this step, so that it saves none.
+
+    Lightning ends the epoch of a stop early and calls it complete: what is saved at its end resumes with the
+    next epoch, and the rest of this one would never be trained.
+    """
+    for callback in trainer.checkpoint_callbacks:
+        if hasattr(callback, "_last_global_step_saved"):  # of a ModelCheckpoint, since Lightning 1.6
+            callback._last_global_step_saved = trainer.global_step  # noqa: SLF001 - no public call skips a save
+            callback._last_checkpoint_saved = path  # noqa: SLF001 - on_train_end saves where this is empty
 
 
 def _follow_loggers(trainer: Any, report: Report) -> None:
