@@ -8,12 +8,13 @@ from support.values.histories import (
     ended,
     event,
     finished,
+    fold,
     running_run,
     started,
 )
 from torchdeck.cli.runs.watch import is_news
 from torchdeck.contract.journal import Event
-from torchdeck.runs.view import RunView, fold
+from torchdeck.runs.view import RunView
 
 SAVED = event("checkpoint", 103.0, step=40, path="/c/step_00000040", seconds=0.1, size=1)
 STOPPED = [*running_run(), SAVED, ended(1, "stopped"), finished("CANCELLED", resumable=True)]

@@ -18,6 +18,7 @@ from support.values.histories import (
     ended,
     event,
     finished,
+    fold,
     running_run,
     started,
 )
@@ -30,7 +31,7 @@ from torchdeck.runs.links import UP, LinkState
 from torchdeck.runs.rank_output import OutputLine
 from torchdeck.runs.run_state import CheckpointSeen
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
-from torchdeck.runs.view import RunView, fold
+from torchdeck.runs.view import RunView
 
 PROGRESS = TrainingProgress(
     phase="training",

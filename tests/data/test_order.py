@@ -17,9 +17,9 @@ from torchdeck.data.order import (
     PositionError,
     SampleOrder,
     global_batches,
-    steps_for_epochs,
     steps_per_epoch,
 )
+from torchdeck.data.step_order import SeededSteps
 
 sizes = st.integers(1, 200)
 seeds = st.integers(0, 2**64 - 1)
@@ -166,6 +166,11 @@ def test_ranges_of_batches_and_microbatches() -> None:
     for index, rank in [(0, 2), (0, -1), (1, 0)]:
         with pytest.raises(ValueError, match="out of range"):
             batch.microbatch(index, rank, world_size=2, accumulation=1)
+
+
+def steps_for_epochs(size: int, batch: int, epochs: float) -> int:
+    steps = SeededSteps(SampleOrder(size, 0), microbatch=batch, accumulation=1, world_size=1)
+    return steps.total_steps(None, epochs, Position())
 
 
 def test_a_fraction_of_an_epoch_is_the_one_that_was_written() -> None:

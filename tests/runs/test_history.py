@@ -15,12 +15,13 @@ from support.values.histories import (
     event,
     failure,
     finished,
+    fold,
     started,
 )
 from torchdeck.contract.journal import Event
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.run_state import Liveness
-from torchdeck.runs.view import fold, view
+from torchdeck.runs.view import view
 
 CREATED, CONTROLLED = controller_journal()
 STORY: list[tuple[str, Event]] = [

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from support.values.histories import ALIVE, created, ended, event, failure, finished, started
+from support.values.histories import ALIVE, created, ended, event, failure, finished, fold, started
 from torchdeck.contract.journal import Event
 from torchdeck.runs.run_timeline import timeline
 from torchdeck.runs.summary import summary_lines
-from torchdeck.runs.view import RunView, fold
+from torchdeck.runs.view import RunView
 
 ABSENT = {"name": "gpu3", "why": "10.0.0.3, port 22: no one answers"}
 SAID = "node gpu3 is left out: 10.0.0.3, port 22: no one answers"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from support.values.checkpoint_files import save
-from support.values.histories import ALIVE, agent_started, controller_journal, event, started
+from support.values.histories import ALIVE, agent_started, controller_journal, event, fold, started
 from torchdeck.runs.folders.origin import Origin, origin_of
-from torchdeck.runs.view import RunView, fold
+from torchdeck.runs.view import RunView
 
 OLD = "20261121T000001Z-gpt-small-0a1b2c"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.values.histories import ALIVE, agent_started, controller_journal, event, started
+from support.values.histories import ALIVE, agent_started, controller_journal, event, fold, started
 from torchdeck.contract.journal import Event
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.unsaved import lost_at_stop, what_is_lost
-from torchdeck.runs.view import RunView, fold
+from torchdeck.runs.view import RunView
 
 
 def saved(step: int | None, path: str, time: float, **fields: Any) -> Event:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.values.histories import ALIVE, DEAD, controller_journal, ended, finished, running_run
+from support.values.histories import ALIVE, DEAD, controller_journal, ended, finished, fold, running_run
 from support.values.made_runs import make_run
 from support.values.metrics import opened, write_rows
 from torchdeck.cli.main import main
@@ -17,7 +17,7 @@ from torchdeck.contract.metrics.script_state import Origin, ScriptState, write_s
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.runs.follower import idle_note
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress, origins_sentence
-from torchdeck.runs.view import RunView, fold
+from torchdeck.runs.view import RunView
 
 STATE = Origin("file", "trainer_state.json")
 

@@ -13,13 +13,13 @@ from support.values.histories import (
     event,
     failure,
     finished,
+    fold,
     running_run,
     started,
 )
 from torchdeck.contract.journal import Event
 from torchdeck.runs.run_state import Liveness
 from torchdeck.runs.summary import TRACEBACK_LINES, shortened, summary_lines
-from torchdeck.runs.view import fold
 
 
 def summary(node: list[Event], liveness: Liveness = DEAD) -> str:

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.values.histories import ALIVE, DEAD, controller_journal, ended, running_run
+from support.values.histories import ALIVE, DEAD, controller_journal, ended, fold, running_run
 from support.values.metrics import opened, segment_path, write_columns, write_rows
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import ProgressFile
 from torchdeck.metrics.pace import seconds_a_step
 from torchdeck.runs.training_progress import ProgressReader, time_left, total_steps
-from torchdeck.runs.view import fold
 
 
 def write_plan(run: Path, steps: object) -> None:

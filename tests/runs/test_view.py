@@ -23,6 +23,7 @@ from support.values.histories import (
     event,
     failure,
     finished,
+    fold,
     running_run,
     started,
 )
@@ -30,7 +31,7 @@ from torchdeck.contract.journal import Event
 from torchdeck.runs.links import UP, LinkState
 from torchdeck.runs.replay.journal_damage import JournalDamage
 from torchdeck.runs.run_state import Liveness, NodeLiveness, RunState
-from torchdeck.runs.view import RunView, fold
+from torchdeck.runs.view import RunView
 
 
 def folded(

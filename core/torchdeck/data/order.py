@@ -202,11 +202,6 @@ def steps_per_epoch(size: int, global_batch: int) -> int:
     return -(-size // global_batch)
 
 
-def steps_for_epochs(size: int, global_batch: int, epochs: float) -> int:
-    """Return the optimizer steps for `epochs` epochs, a fraction rounded up to a whole step; at least 1."""
-    return max(1, steps_left(size, global_batch, epochs, Position()))
-
-
 def begun_epoch(size: int, each: int, epochs: float) -> int:
     """Return the part of the last epoch, of length `size`, that belongs to `epochs`: whole steps of `each`.
 

@@ -89,7 +89,6 @@ def create_run(
     plan: LaunchPlan,
     intent: LaunchRecord,
     home: Path,
-    secrets: Mapping[str, str] | None = None,
     before_shown: Callable[[RunLayout], None] = lambda _layout: None,
 ) -> RunLayout:
     """A run directory with everything in it that a controller needs.
@@ -98,7 +97,6 @@ def create_run(
         plan: what will run.
         intent: what the user wrote, frozen beside it.
         home: TORCHDECK_HOME.
-        secrets: values of [run] secrets that are not in the environment.
         before_shown: called with the hidden directory, with all in it.
 
     Raises:
@@ -108,11 +106,11 @@ def create_run(
         CodeGoneError: the script or recipe no longer exists.
     """
     try:
-        plan_secrets(plan, {**os.environ, **(secrets or {})}, required=True)
+        plan_secrets(plan, os.environ, required=True)
     except MissingSecretError as error:
         raise LaunchError(error.what, fix=error.fix, page=error.page) from error
     shipped = ship(home)
-    layout = create_run_directory(Home(home).runs, plan.name, time.time(), hidden=True)
+    layout = create_run_directory(Home(home).runs, plan.name, time.time())
     try:
         _fill(layout, plan, intent, home, shipped)
         before_shown(layout)
@@ -167,7 +165,6 @@ def journal_created(
 
 def start_controller(
     layout: RunLayout,
-    secrets: Mapping[str, str] | None = None,
     *,
     first: bool = True,
     logins: Mapping[str, Any] | None = None,
@@ -176,15 +173,14 @@ def start_controller(
 
     Args:
         layout: the run.
-        secrets: values of [run] secrets; missing ones are taken from the environment.
-        first: the run cannot continue without it, so every secret must have a value.
+        first: the run cannot continue without it, so every secret must have a value in the environment.
         logins: logins of its nodes, as returned by `Credentials.to_json`: the controller cannot ask the user.
 
     Raises:
         LaunchError: it cannot be started, or a secret has no value.
     """
     try:
-        found = run_secrets(layout, {**os.environ, **(secrets or {})}, required=first)
+        found = run_secrets(layout, os.environ, required=first)
     except MissingSecretError as error:
         raise LaunchError(error.what, fix=error.fix, page=error.page) from error
     # -P: a folder named torchdeck in the working directory must not shadow this package

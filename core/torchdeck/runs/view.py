@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,10 +157,9 @@ class RunView:
         return value
 
 
-def fold(
+def view(
     run_id: str,
-    journal: Iterable[Event],
-    nodes: Mapping[str, Iterable[Event]],
+    history: RunHistory,
     heartbeats: Mapping[str, Mapping[str, Any]],
     liveness: Liveness,
     now: float,
@@ -170,31 +169,12 @@ def fold(
 
     Args:
         run_id: the run's id.
-        journal: the controller's events in the order of its file.
-        nodes: the agents' events by node, in the order of their files.
+        history: the events of its journals.
         heartbeats: content of each node's heartbeat file, as read.
         liveness: which of the processes in the journals are alive.
         now: seconds since the epoch.
         damage: unreadable sections of the journals.
     """
-    history = RunHistory()
-    for event in journal:
-        history.controller_event(event)
-    for node, events in nodes.items():
-        for event in events:
-            history.node_event(node, event)
-    return view(run_id, history, heartbeats, liveness, now, damage)
-
-
-def view(
-    run_id: str,
-    history: RunHistory,
-    heartbeats: Mapping[str, Mapping[str, Any]],
-    liveness: Liveness,
-    now: float,
-    damage: Sequence[JournalDamage] = (),
-) -> RunView:
-    """Return the view of a history that was fed event by event; otherwise as `fold`."""
     created = history.created.fields if history.created else {}
     attempts, current = _attempts(history, heartbeats, liveness)
     state, reason = state_of(history, current, liveness, now, damage)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.values.histories import fold
 from torchdeck.agent.gang.recovered_state import RecoveredState, replay
 from torchdeck.agent.watched import watching_agent
 from torchdeck.agent.watched.watching_agent import WatchingAgent
@@ -18,10 +19,14 @@ from torchdeck.launching.requests import STACKS, STOP
 from torchdeck.quantities import moment
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.run_state import Liveness, NodeLiveness
-from torchdeck.runs.view import fold
-from torchdeck.use_cases.elsewhere.watch import plan_of_folder
+from torchdeck.use_cases.elsewhere import watch
 
 BEGAN = 1.7e9
+
+
+def plan_of_folder(place: Path) -> LaunchPlan:
+    """The plan that watches a folder."""
+    return watch._plan(watch._of_folder(str(place)), "work")
 
 
 def watched(
@@ -47,7 +52,7 @@ def test_a_folder_that_stopped_growing_is_shown_with_the_time(
     table.write_text("step,loss\n" + "".join(f"{step},{1 / step}\n" for step in range(1, 31)))
     os.utime(table, (BEGAN, BEGAN))
     monkeypatch.setattr(watching_agent, "FORGOTTEN_AFTER", 2.0)
-    layout = watched(plan_of_folder(str(table.parent)), tmp_path / "home")
+    layout = watched(plan_of_folder(table.parent), tmp_path / "home")
     events = {event.name: event for event in read_journal(layout.node("localhost").journal)}
     assert events["quiet"].fields["since"] == pytest.approx(BEGAN, abs=1)
     view = read_run(layout)
@@ -66,7 +71,7 @@ def test_only_a_stop_ends_the_watch(
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.setattr(watching_agent, "FORGOTTEN_AFTER", 0.0)
-    layout = watched(plan_of_folder(str(folder)), tmp_path / "home", request=request_kind)
+    layout = watched(plan_of_folder(folder), tmp_path / "home", request=request_kind)
     assert read_run(layout).state.value == state
 
 
@@ -77,7 +82,7 @@ def test_an_agent_that_takes_over_journals_the_end_of_the_silence(
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.setattr(watching_agent, "FORGOTTEN_AFTER", 0.0)
-    layout = watched(plan_of_folder(str(folder)), tmp_path / "home", silent)
+    layout = watched(plan_of_folder(folder), tmp_path / "home", silent)
     assert "quiet_over" in {event.name for event in read_journal(layout.node("localhost").journal)}
 
 
@@ -85,7 +90,7 @@ def test_a_folder_that_is_not_there_ends_the_watch(tmp_path: Path) -> None:
     """As on a node, where nothing could look before."""
     folder = tmp_path / "work"
     folder.mkdir()
-    plan = plan_of_folder(str(folder))
+    plan = plan_of_folder(folder)
     folder.rmdir()
     view = read_run(watched(plan, tmp_path / "home"))
     assert (view.state.value, view.why) == ("FAILED", f"there is no folder {folder} on localhost")

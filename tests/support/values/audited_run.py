@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from support.ranks.recipe_ranks import recipe_settings
-from support.values.histories import ALIVE, controller_journal, ended, finished, running_run
+from support.values.histories import ALIVE, controller_journal, ended, finished, fold, running_run
 from support.values.made_runs import make_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan, NodePlan, RankPlacement
@@ -20,7 +20,7 @@ from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.order import SampleOrder
 from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
 from torchdeck.data.step_order import SeededSteps, StepOrder
-from torchdeck.runs.view import RunView, fold
+from torchdeck.runs.view import RunView
 from torchdeck.telemetry.writer import MetricsWriter
 
 SIZE, MICROBATCH, SEED = 20, 3, 4

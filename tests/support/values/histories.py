@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from torchdeck.contract.journal import Event
+from torchdeck.runs.replay.history import RunHistory
+from torchdeck.runs.replay.journal_damage import JournalDamage
 from torchdeck.runs.run_state import Liveness, NodeLiveness
+from torchdeck.runs.view import RunView, view
 
 AGENT = {"pid": 11, "start_ticks": 1, "boot": "b"}
 HOLDER = {"pid": 12, "start_ticks": 2, "boot": "b"}
@@ -14,6 +18,25 @@ CONTROLLER = {"pid": 10, "start_ticks": 0, "boot": "b"}
 ALIVE = Liveness(controller=True, nodes={"localhost": NodeLiveness(agent=True, holder=True, torchrun=True)})
 DEAD = Liveness(nodes={"localhost": NodeLiveness()})
 POWER_CUT = Liveness(nodes={"localhost": NodeLiveness()}, same_boot=False)
+
+
+def fold(
+    run_id: str,
+    journal: Iterable[Event],
+    nodes: Mapping[str, Iterable[Event]],
+    heartbeats: Mapping[str, Mapping[str, Any]],
+    liveness: Liveness,
+    now: float,
+    damage: Sequence[JournalDamage] = (),
+) -> RunView:
+    """The view of a run with these events of its controller and of the agents by node."""
+    history = RunHistory()
+    for each in journal:
+        history.controller_event(each)
+    for node, events in nodes.items():
+        for each in events:
+            history.node_event(node, each)
+    return view(run_id, history, heartbeats, liveness, now, damage)
 
 
 def event(name: str, at: float = 100.0, /, **fields: Any) -> Event:

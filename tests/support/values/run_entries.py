@@ -12,13 +12,14 @@ from support.values.histories import (
     controller_journal,
     ended,
     finished,
+    fold,
     running_run,
     started,
 )
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.training_progress import TrainingProgress
-from torchdeck.runs.view import RunView, fold
+from torchdeck.runs.view import RunView
 
 NOW = 200.0
 DONE = [agent_started(), started(), ended(), finished()]

@@ -59,8 +59,8 @@ def is_one(group: PredictedMemory) -> bool:
     return len(group.ranks) == 1 and group.ranks[0][0] == group.ranks[0][1]
 
 
-def make_memory(prediction: Prediction, suggestions: tuple[Suggestion, ...] = ()) -> MemoryPreview | None:
-    """Return the memory part of `prediction`; None if it has none."""
+def make_memory(prediction: Prediction) -> MemoryPreview | None:
+    """Return the memory part of `prediction`, without suggestions; None if it has none."""
     if not prediction.memory:
         return None
-    return MemoryPreview(prediction.source, prediction.memory, suggestions)
+    return MemoryPreview(prediction.source, prediction.memory)

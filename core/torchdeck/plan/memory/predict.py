@@ -188,8 +188,7 @@ def compare(
     capacities: Sequence[int | None] | None = None,
     free: Sequence[int | None] | None = None,
 ) -> tuple[Compared, ...]:
-    """Predict memory of the same run under each of `specs`, which `spec_from(config, world_size, kind=…)`
-    makes.
+    """Predict memory of the same run under each of `specs`.
 
     Args:
         profile: profile of the model.

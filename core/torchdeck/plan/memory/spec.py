@@ -139,7 +139,6 @@ def spec_from(
     *,
     device: Literal["cpu", "cuda"] = "cpu",
     backend: str | None = None,
-    kind: Kind | None = None,
     shard: int | None = None,
 ) -> StrategySpec:
     """Return the training settings of `config`.
@@ -149,14 +148,13 @@ def spec_from(
         world_size: number of ranks.
         device: device type of the ranks.
         backend: `gloo` or `nccl`; None: the default for `device`.
-        kind: a strategy other than the config's, for comparisons.
         shard: ranks per group under hsdp; None: distributed.hsdp.shard, else all ranks.
 
     Raises:
         ValueError: the groups of hsdp do not divide the ranks.
     """
     training, distributed = config.training, config.distributed
-    kind = kind or kind_of(distributed)
+    kind = kind_of(distributed)
     options = distributed.fsdp
     return StrategySpec(
         kind=kind,

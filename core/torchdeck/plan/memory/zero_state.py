@@ -83,8 +83,6 @@ class ZeroState:
     """State in host memory; zeros without offload."""
     passing_gradients: Bytes
     """Share of the device's gradients that the step frees, shape (n,); the rest stays allocated."""
-    unreduced_gradients: Bytes
-    """Device, at the end of backward, shape (n,): stage 1 has reduced none yet, and holds all of them."""
     update_gradients: Bytes
     """Device, during the optimizer's update, shape (n,): fp32 gradients of the partition, created for it."""
 
@@ -204,21 +202,20 @@ def _replicated_weights(
         whole += touched
         padding += missing
     trainable = sum(sum(group) for group in groups)
-    unreduced = layout.each(trainable * layout.item) if stage == 1 else none
     # every rank averages the whole model it holds
     averages = layout.each(trainable * _MASTER_SIZE if layout.averages else 0)
     if not offload:
         gradients = (whole + padding) * layout.item
         device = ZeroShare(flat, gradients, optimizer + averages, none)
         update = layout.each(local * _MASTER_SIZE)
-        return ZeroState(device, ZeroShare(none, none, none, none), gradients, unreduced, update)
+        return ZeroState(device, ZeroShare(none, none, none, none), gradients, update)
     through = layout.each(max(max(group) for group in groups) * layout.item)
     # stage 2 keeps a copy of the gradients accumulated so far; stage 1 reduces only at the last microbatch
     kept = whole * layout.item if stage == 2 and layout.accumulation > 1 else none
     host = ZeroShare(
         none, layout.each(local * _MASTER_SIZE) + kept, optimizer, layout.each(local * layout.item) + through
     )
-    return ZeroState(ZeroShare(flat, none, averages, through), host, none, unreduced, none)
+    return ZeroState(ZeroShare(flat, none, averages, through), host, none, none)
 
 
 def _partition_contents(group: Sequence[int], partition: int, ranks: Bytes) -> tuple[Bytes, Bytes]:
@@ -262,9 +259,9 @@ def _sharded_weights(
     if not offload:
         device = ZeroShare(weights, accumulated, optimizer, bucket)
         update = layout.each(local * _MASTER_SIZE)
-        return ZeroState(device, ZeroShare(none, none, none, none), none, none, update)
+        return ZeroState(device, ZeroShare(none, none, none, none), none, update)
     host = ZeroShare(none, accumulated + layout.each(local * _MASTER_SIZE), optimizer, none)
-    return ZeroState(ZeroShare(weights, none, none, bucket), host, none, none, none)
+    return ZeroState(ZeroShare(weights, none, none, bucket), host, none, none)
 
 
 def _sub_groups(pieces: Sequence[int], limit: int) -> int:

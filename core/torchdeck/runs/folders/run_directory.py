@@ -44,21 +44,22 @@ def new_run_id(name: str, now: float) -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{slug(name)}-{os.urandom(3).hex()}"
 
 
-def create_run_directory(runs: Path, name: str, now: float, *, hidden: bool = False) -> RunLayout:
+def create_run_directory(runs: Path, name: str, now: float) -> RunLayout:
     """Create a new, empty and unique run directory, mode 0700, with the folders that have one writer each.
+
+    A dot before its name hides it: it is not treated as a run until `reveal`.
 
     Args:
         runs: folder of all runs; created if it does not exist.
         name: the run's name.
         now: seconds since the epoch, for the id.
-        hidden: prefix its id with a dot, so that it is not treated as a run until `reveal`.
 
     Raises:
         RunDirectoryError: it cannot be written.
     """
     try:
         runs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        layout = RunLayout(_exclusive(runs, name, now, "." if hidden else ""))
+        layout = RunLayout(_exclusive(runs, name, now))
         for folder in (layout.control, layout.nodes, layout.attempts):
             folder.mkdir(mode=0o700)
     except OSError as error:
@@ -86,9 +87,9 @@ def shown(layout: RunLayout) -> RunLayout:
     return RunLayout(layout.root.with_name(layout.root.name.removeprefix(".")))
 
 
-def _exclusive(runs: Path, name: str, now: float, before: str) -> Path:
+def _exclusive(runs: Path, name: str, now: float) -> Path:
     for _ in range(ID_TRIES):
-        path = runs / f"{before}{new_run_id(name, now)}"
+        path = runs / f".{new_run_id(name, now)}"
         try:
             path.mkdir(mode=0o700)
         except FileExistsError:

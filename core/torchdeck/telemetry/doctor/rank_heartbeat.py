@@ -154,14 +154,15 @@ class RankHeartbeatThread(threading.Thread):
             return
         self._answered = asked
         folder = Path(asked.partition("\n")[0])
-        if folder != AttemptLayout.of_rank(self._layout).examination(folder.name).root:
+        files = AttemptLayout.of_rank(self._layout).examination(folder.name)
+        if folder != files.root:
             return
-        rank = self._layout.root.name
+        rank = int(self._layout.root.name)
         recorded = self._recorded()
         answer = {"pid": os.getpid(), "threads": self._main.all_threads(), **_summary(recorded)}
-        write_bytes(folder / f"{rank}.answer.json", json.dumps(answer).encode(), durable=False, private=True)
+        write_bytes(files.answer(rank), json.dumps(answer).encode(), durable=False, private=True)
         if recorded:
-            write_bytes(folder / f"{rank}.flight_recorder.json", recorded, durable=False, private=True)
+            write_bytes(files.flight_recorder(rank), recorded, durable=False, private=True)
 
     def end(self) -> None:
         """End with the program: a thread that is in torch when Python ends would abort the process."""

@@ -205,7 +205,7 @@ def import_run(old: OldRun, name: str, content: str, home: Path, others: Collect
     began = _began(old)
     if began is None:
         return Imported(name, old.program, old.folder, None, "it has no metrics")
-    layout = create_run_directory(Home(home).runs, name, began, hidden=True)
+    layout = create_run_directory(Home(home).runs, name, began)
     try:
         recorded = _write_metrics(old, layout, began)
         checkpoints = _checkpoints(old, others)

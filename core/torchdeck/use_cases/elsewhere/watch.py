@@ -163,16 +163,6 @@ def _of_process(pid: int, place: str) -> _Place:
     return _Place(LOCALHOST, folder, f"process {pid} in {folder}", name, process, tuple(words[1:]))
 
 
-def plan_of_folder(place: str) -> LaunchPlan:
-    """Return the plan that watches a folder.
-
-    Raises:
-        WatchRefusedError: there is no such folder.
-    """
-    found = _of_folder(place)
-    return _plan(found, found.name)
-
-
 def _base(folder: str) -> str:
     return Path(folder).name or "training"
 

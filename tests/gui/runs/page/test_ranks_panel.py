@@ -9,11 +9,11 @@ from PySide6.QtCore import QPoint
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from support.values.histories import ALIVE, controller_journal, event, running_run
+from support.values.histories import ALIVE, controller_journal, event, fold, running_run
 from support.values.metrics import rank_folder, write_columns
 from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.view import RunView, fold
+from torchdeck.runs.view import RunView
 from torchdeck_app.runs.page.ranks_panel import RankHeatMap
 from torchdeck_app.theme.theme import Theme
 
