@@ -61,11 +61,29 @@ class NodeScript(NamedTuple):
         return f"{self.node}:{self.path}"
 
 
-class _Content(NamedTuple):
-    """Content of the list while it is changed."""
+class TrustContent(NamedTuple):
+    """Content of the list."""
 
     entries: dict[str, Trusted]
+    """By path."""
     scripts: dict[NodeScript, str]
+    """SHA-256 with which each activation script of a node may run; empty if it may not."""
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> TrustContent:
+        """Parse the content of the file; what is damaged is left out."""
+        entries: list[Trusted | None] = []
+        version, written = value.get("v"), value.get("trusted")
+        if version == 1 and isinstance(folders := value.get("folders"), list):
+            entries = [Trusted(path) for path in folders if is_path(path)]
+        elif version == _VERSION and isinstance(written, list):
+            entries = [Trusted.from_json(each) for each in written]
+        scripts, named = {}, value.get("node_scripts")
+        for name, digest in named.items() if isinstance(named, dict) else ():
+            script = NodeScript.from_text(name)
+            if script is not None and isinstance(digest, str) and _DIGEST.fullmatch(digest):
+                scripts[script] = digest
+        return cls({entry.path: entry for entry in entries if entry is not None}, scripts)
 
     def to_json(self) -> dict[str, Any]:
         entries = [self.entries[path].completed().to_json() for path in sorted(self.entries)]
@@ -90,29 +108,14 @@ class TrustList:
         Raises:
             TrustError: the list was written by a newer Torchdeck, or others can write it.
         """
-        value = self._read()
-        version = value.get("v")
-        if version == 1:
-            folders = value.get("folders")
-            return [Trusted(path) for path in folders if is_path(path)] if isinstance(folders, list) else []
-        written = value.get("trusted")
-        if version != _VERSION or not isinstance(written, list):
-            return []
-        return [entry for entry in map(Trusted.from_json, written) if entry is not None]
+        return list(self._read().entries.values())
 
     def node_scripts(self) -> dict[NodeScript, str]:
         """Return the SHA-256 with which each activation script of a node may run; empty if it may not.
 
         A script that is not in it has not been used yet. Raises as `entries`.
         """
-        written = self._read().get("node_scripts")
-        named = written.items() if isinstance(written, dict) else ()
-        found = {NodeScript.from_text(name): digest for name, digest in named}
-        return {
-            script: digest
-            for script, digest in found.items()
-            if script is not None and isinstance(digest, str) and _DIGEST.fullmatch(digest)
-        }
+        return self._read().scripts
 
     def add_node_script(self, script: NodeScript, digest: str) -> None:
         """Trust an activation script of a node with this content. Raises TrustError."""
@@ -179,31 +182,31 @@ class TrustList:
             trusted.scripts[script] = ""  # without an entry, its next use would be its first
             return True
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> TrustContent:
         """Return the content of the list; empty if it is missing or damaged. Raises as `entries`."""
         try:
             writers = other_writers(self._file)
         except OSError:
-            return {}
+            return TrustContent({}, {})
         if writers is not None:
             raise TrustError(
                 f"the list of what is trusted does not count, as {writers.what}", fix=writers.fix
             )
         value = read_json(self._file)
         if not isinstance(value, dict):
-            return {}
+            return TrustContent({}, {})
         version = value.get("v")
         if isinstance(version, int) and version > _VERSION:
             raise TrustError(f"{self._file} was written by a newer Torchdeck", fix="update Torchdeck")
-        return value
+        return TrustContent.from_json(value)
 
     @contextmanager
-    def _changing(self) -> Iterator[_Content]:
+    def _changing(self) -> Iterator[TrustContent]:
         """Yield the content, and write it when the block ends. Raises TrustError."""
         try:
             with changing(self._file, LOCK_LIMIT):
-                before = _Content({entry.path: entry for entry in self.entries()}, self.node_scripts())
-                now = _Content(dict(before.entries), dict(before.scripts))
+                before = self._read()
+                now = TrustContent(dict(before.entries), dict(before.scripts))
                 yield now
                 if now != before:
                     write_json(self._file, now.to_json())

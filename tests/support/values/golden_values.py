@@ -6,20 +6,36 @@ FOLDER is a golden folder.
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchdeck.contract.atomic import write_json
+from torchdeck.agent.snapshots.manifest import Entry, Manifest
+from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.doctor.arrivals import GroupArrivals, RankArrivals, read_arrivals, write_arrivals
 from torchdeck.contract.doctor.rank_heartbeat import RankHeartbeat, RankHeartbeatFile, read_rank_heartbeat
-from torchdeck.contract.doctor.rank_profile import ProfileOrder, order_text, parse_order
+from torchdeck.contract.doctor.rank_profile import KIND, ProfileOrder, Wanted, order_text, parse_order
 from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.metrics.inside_state import InsideState, read_inside_state, write_inside_state
+from torchdeck.contract.metrics.media_format import (
+    FRAME_BYTES,
+    MediaHead,
+    check_body,
+    decode_file_header,
+    decode_record,
+    encode_record,
+)
 from torchdeck.contract.metrics.script_state import Origin, ScriptState, read_script_state, write_script_state
 from torchdeck.contract.run_states import RankPhase
+from torchdeck.launching.requests import Request, page_request, read_requests
+from torchdeck.nodes.ssh.keyring_store import Keyring
 from torchdeck.runs.folders.notes import Note, notes_document, read_notes
+from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, read_verdicts
 from torchdeck.runs.links import UP, Links, LinkState, read_links, write_links
+from torchdeck.trust.trust_list import NodeScript, TrustContent
+from torchdeck.trust.trusted_entry import Seen, Trusted
+from torchdeck_app.settings.user_settings import Settings, read_settings
 
 FOLDER = "small"
 """Name of the folder with these files in a golden folder."""
@@ -31,7 +47,7 @@ class Format(NamedTuple):
     name: str
     value: Any
     read: Callable[[Path], Any]
-    write: Callable[[Path, Any], None]
+    write: Callable[[Path, Any], object]
 
 
 def _write_heartbeat(path: Path, value: RankHeartbeat) -> None:
@@ -50,6 +66,35 @@ def _write_links(path: Path, value: Links) -> None:
 
 def _write_notes(path: Path, value: dict[str, Note]) -> None:
     write_json(path, notes_document(value))
+
+
+def _read_request(path: Path) -> Request:
+    (request,) = (each for each in read_requests(path.parent) if each.file_name == path.name)
+    return request
+
+
+def _write_verdict(path: Path, value: dict[Path, Verdict]) -> None:
+    ((folder, verdict),) = value.items()
+    with tempfile.TemporaryDirectory() as home:  # it leaves a lock
+        keep_verdict(Path(home), folder, verdict)
+        path.write_bytes(Home(Path(home)).verified.read_bytes())
+
+
+_MEDIA_HEADER = b'{"torchdeck_media": 1, "pid": 4711, "created": 1795461170.5}\n'
+
+
+def _read_media(path: Path) -> tuple[MediaHead, bytes]:
+    content = path.read_bytes()
+    begin = decode_file_header(content)
+    assert begin is not None
+    record = decode_record(content[begin : content.index(b"}", begin + FRAME_BYTES) + 1], begin)
+    body = content[record.body_at : record.end]
+    check_body(record, body)
+    return record.head, body
+
+
+def _write_media(path: Path, value: tuple[MediaHead, bytes]) -> None:
+    path.write_bytes(_MEDIA_HEADER + encode_record(*value))
 
 
 FORMATS = (
@@ -108,6 +153,51 @@ FORMATS = (
         {"20261123T191246Z-golden-bb7c16": Note(("baseline", "short"), "a first try")},
         lambda path: read_notes(Home(path.parent).root),
         _write_notes,
+    ),
+    Format(
+        "1795461170500000000-profile-1a2b3c4d.json",
+        Request("1795461170500000000-profile-1a2b3c4d", KIND, "terminal", "", wanted=Wanted((0, 3), 2.5)),
+        _read_request,
+        lambda path, value: page_request(path.parent, value),
+    ),
+    Format(
+        "code.json",
+        Manifest((Entry("data", "-> ../data", 0), Entry("train.py", "ab" * 32 + " x", 1234))),
+        lambda path: Manifest.from_bytes(path.read_bytes()),
+        lambda path, value: path.write_bytes(value.to_bytes()),
+    ),
+    Format(
+        "trusted.json",
+        TrustContent(
+            {"/srv/example": Trusted("/srv/example", Seen(1000, 0o755), {"train.py": Seen(1000, 0o644)})},
+            {NodeScript("gpu1", "~/activate.sh"): "cd" * 32},
+        ),
+        lambda path: TrustContent.from_json(read_json(path)),
+        lambda path, value: write_json(path, value.to_json()),
+    ),
+    Format(
+        "verified.json",
+        {Path("/srv/example/final"): Verdict(("rank_00001.pt is missing",), 1795461170.5, "ef" * 32, 2)},
+        lambda path: read_verdicts(path.parent),
+        _write_verdict,
+    ),
+    Format(
+        "keyring.json",
+        ["passphrase of /srv/example/key", "password of ann@10.0.0.1:22"],
+        lambda path: Keyring(path.parent).names,
+        lambda path, value: Keyring(path.parent)._write(set(value)),
+    ),
+    Format(
+        "settings.json",
+        Settings("dark", ask_on_close=True, notify_on_desktop=False),
+        lambda path: read_settings(read_json(path))[0],
+        lambda path, value: path.write_text(value.to_text()),
+    ),
+    Format(
+        "log-4711-1795461170-1a2b3c4d-0.media",
+        (MediaHead("sample", "text", 40, 1795461170.5, "after 40 steps"), b"A small text."),
+        _read_media,
+        _write_media,
     ),
 )
 
