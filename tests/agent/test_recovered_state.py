@@ -57,8 +57,8 @@ FOLLOWER: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def folded(told: list[tuple[str, dict[str, Any]]], life: int = 0) -> RecoveredState:
-    return replay([Event(name, 0.0, 0.0, fields) for name, fields in told], life)
+def folded(told: list[tuple[str, dict[str, Any]]], session: int = 0) -> RecoveredState:
+    return replay([Event(name, 0.0, 0.0, fields) for name, fields in told], session)
 
 
 def test_a_lead_knows_how_the_attempt_was_begun_before_its_own_part_was() -> None:
@@ -76,22 +76,22 @@ def test_a_lead_knows_how_the_attempt_was_begun_before_its_own_part_was() -> Non
 
 def test_a_follower_begins_a_new_life_though_it_missed_the_end_of_the_last() -> None:
     """It was cut off when the run ended: the number of the life that it is started in says so."""
-    recovered = folded(FOLLOWER[:2], life=1)
+    recovered = folded(FOLLOWER[:2], session=1)
     assert (recovered.attempt, recovered.open, recovered.finishes) == (3, False, 1)
     again = [
         *FOLLOWER[:2],
         ("agent_started", {"part": "follower", "life": 1}),
         ("attempt_started", {"attempt": 4}),
     ]
-    recovered = folded(again, life=1)
+    recovered = folded(again, session=1)
     assert (recovered.attempt, recovered.open, recovered.finishes) == (4, True, 1)
     assert folded(FOLLOWER).finishes == 1
     assert not folded(FOLLOWER[:3]).open
 
 
-def fold(count: int, life: int = 0) -> RecoveredState:
+def fold(count: int, session: int = 0) -> RecoveredState:
     return replay(
-        [Event(name, 100.0 + at, 0.0, fields) for at, (name, fields) in enumerate(HISTORY[:count])], life
+        [Event(name, 100.0 + at, 0.0, fields) for at, (name, fields) in enumerate(HISTORY[:count])], session
     )
 
 
@@ -151,7 +151,7 @@ def test_a_stop_gets_more_urgent_and_keeps_its_reason() -> None:
 def test_a_finished_run_is_finished_unless_it_lives_again() -> None:
     """Life 0: one finish is the end. Life 1: all starts over, attempts counted on."""
     assert fold(15).finishes == 1
-    again = fold(15, life=1)
+    again = fold(15, session=1)
     assert (again.finishes, again.attempt, again.open, again.stop, again.restarts) == (1, 2, False, None, 0)
     assert again.requests == {"r0"}
 

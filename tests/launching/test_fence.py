@@ -84,8 +84,8 @@ def test_one_that_is_not_reached_is_told_when_it_is(node: InboxNode, fence: Fenc
     fence.look(history(LOST, agent=0))
     node.seen = seen
     fence.look(history(LOST, agent=0))
-    (request,) = Inbox(node.inbox, frozenset(), life=0).read_new()
-    assert (request.kind, request.origin, request.life) == ("stop_now", "replaced", 1)
+    (request,) = Inbox(node.inbox, frozenset(), session=0).read_new()
+    assert (request.kind, request.origin, request.session) == ("stop_now", "replaced", 1)
 
 
 @pytest.mark.parametrize("journal", [(LOST,), (LOST, RESUMED)])
@@ -111,7 +111,7 @@ def test_an_agent_of_the_life_that_is_protected_passes_it_over(node: InboxNode, 
     fence.look(history(LOST, RESUMED, agent=0))
     (path,) = node.inbox.iterdir()
     assert json.loads(path.read_text())["life"] == 1
-    assert Inbox(node.inbox, frozenset(), life=1).read_new() == []
-    assert len(Inbox(node.inbox, frozenset(), life=0).read_new()) == 1
+    assert Inbox(node.inbox, frozenset(), session=1).read_new() == []
+    assert len(Inbox(node.inbox, frozenset(), session=0).read_new()) == 1
     page_request(node.inbox, Request("1-stop-ab", "stop", "terminal"))
-    assert [request.kind for request in Inbox(node.inbox, frozenset(), life=1).read_new()] == ["stop"]
+    assert [request.kind for request in Inbox(node.inbox, frozenset(), session=1).read_new()] == ["stop"]

@@ -10,7 +10,7 @@ from support.links.linked import linked
 from support.waiting import wait_until
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.reattach import _caught_up, _lives
+from torchdeck.launching.reattach import _caught_up, _resumes
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_each_life_after_an_end_was_a_resumption(tmp_path: Path, events: list[st
     with JournalWriter(layout.node("n1").journal) as journal:
         for event in events:
             journal.append(event, durable=False)
-    assert _lives(layout, "n1") == lives
+    assert _resumes(layout, "n1") == lives
 
 
 class NotWantedError(Exception):

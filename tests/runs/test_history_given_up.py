@@ -15,8 +15,8 @@ LOST = event("lost", 300.0, state="LOST", why="gone", resumable=True, checkpoint
 RESUMED = event("resumed", 400.0, finished=1, origin="terminal")
 
 
-def agent(life: int, at: float, part: str = "lead") -> Event:
-    return event("agent_started", at, identity=histories.AGENT, adopted=False, part=part, life=life)
+def agent(session: int, at: float, part: str = "lead") -> Event:
+    return event("agent_started", at, identity=histories.AGENT, adopted=False, part=part, life=session)
 
 
 LEADER = [agent(0, 101.0), event("launching", 102.0, attempt=1, nodes=["a", "b"]), event("running", 103.0)]

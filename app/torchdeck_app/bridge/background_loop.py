@@ -45,10 +45,10 @@ class BackgroundLoop(QObject, Generic[T]):
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_on = False
-        self._life = 0
-        """Counts the begins: what was seen in one life is not reported in another."""
+        self._generation = 0
+        """Counts the starts: what was seen in one generation is not reported in another."""
         self._last: tuple[int, T | None] = (0, None)
-        """Life and result of the last round."""
+        """Generation and result of the last round."""
         self._is_due = False
         self._began: float | None = None
         self._outcome: tuple[T | None, Exception | None] | None = None
@@ -106,7 +106,7 @@ class BackgroundLoop(QObject, Generic[T]):
             self._is_due = True
             if not self._is_on:
                 self._is_on = True
-                self._life += 1
+                self._generation += 1
             self._rouse()
 
     def _ask_for_round(self) -> None:
@@ -128,11 +128,11 @@ class BackgroundLoop(QObject, Generic[T]):
 
     def _run(self) -> None:
         while (found := self._next_round()) is not None:
-            life, work = found
+            generation, work = found
             before, last = self._last
             value, error = self._carry_out(work)
-            self._hand_over(life, value, error, last if before == life else None)
-            self._last = life, value
+            self._hand_over(generation, value, error, last if before == generation else None)
+            self._last = generation, value
 
     def _next_round(self) -> tuple[int, Callable[[], T]] | None:
         """Return the generation and the function of the next round; None: the thread ends."""
@@ -144,7 +144,7 @@ class BackgroundLoop(QObject, Generic[T]):
                 self._thread = None
                 return None
             self._is_due = False
-            return self._life, self._work()
+            return self._generation, self._work()
 
     def _carry_out(self, work: Callable[[], T]) -> tuple[T | None, Exception | None]:
         self._began = time.monotonic()
@@ -155,9 +155,9 @@ class BackgroundLoop(QObject, Generic[T]):
         finally:
             self._began = None
 
-    def _hand_over(self, life: int, value: T | None, error: Exception | None, last: T | None) -> None:
+    def _hand_over(self, generation: int, value: T | None, error: Exception | None, last: T | None) -> None:
         with self._wake:
-            if not self._is_on or life != self._life:
+            if not self._is_on or generation != self._generation:
                 return
             if error is None and not self._is_news(value, last):  # type: ignore[arg-type]  # T may be Optional
                 return

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the sh
 from torchdeck.agent.agent import Agent
 from torchdeck.agent.attempt.handover import Handover, HandoverError, read_handover
 from torchdeck.agent.gang.recovered_state import replay
-from torchdeck.agent.startup import life_of_run, read_plan, read_recovered_state, take_lock
+from torchdeck.agent.startup import read_plan, read_recovered_state, session_of_run, take_lock
 from torchdeck.agent.supervisor_process import (
     PROCESS_NAME,
     agent_argv,
@@ -66,24 +66,26 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
     node = layout.node(options.node)
     try:
         plan = read_plan(layout)
-        life = max(options.life, life_of_run(layout))
-        recovered, unjournaled = read_recovered_state(layout, node, options.node, life)
+        session = max(options.session, session_of_run(layout))
+        recovered, unjournaled = read_recovered_state(layout, node, options.node, session)
     except Refusal as error:
         return _unusable(error)
-    if recovered.finishes > life:
+    if recovered.finishes > session:
         return 0
     with PatientJournalWriter(node.journal) as journal, _errors_named(journal):
-        _journal_start(journal, plan, options.node, life, adopted=recovered.open or unjournaled is not None)
+        _journal_start(
+            journal, plan, options.node, session, adopted=recovered.open or unjournaled is not None
+        )
         if unjournaled is not None:
             journal.append(unjournaled.name, **unjournaled.fields)
-            recovered = replay(read_journal(node.journal), life)
+            recovered = replay(read_journal(node.journal), session)
         if plan.kind == WATCHED:
             from torchdeck.agent.watched.watching_agent import WatchingAgent
 
             WatchingAgent(layout, plan, options.node, journal).run(recovered)
             return 0
         again = agent_argv(
-            sys.executable, Path(__file__).resolve().parents[1], layout.root, options.node, life
+            sys.executable, Path(__file__).resolve().parents[1], layout.root, options.node, session
         )
         part = None
         if len(plan.all_nodes) > 1:
@@ -93,7 +95,7 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
                 part = join(layout, plan, options.node, journal, handover)
             except JoinError as error:
                 return _unusable(error)
-        agent = Agent(layout, plan, options.node, journal, again, handover, part, life)
+        agent = Agent(layout, plan, options.node, journal, again, handover, part, session)
         agent.keep_leases(options.leases)
         agent.run(recovered)
     return 0
@@ -112,14 +114,14 @@ def _errors_named(journal: PatientJournalWriter) -> Iterator[None]:
 
 
 def _journal_start(
-    journal: PatientJournalWriter, plan: LaunchPlan, node: str, life: int, *, adopted: bool
+    journal: PatientJournalWriter, plan: LaunchPlan, node: str, session: int, *, adopted: bool
 ) -> None:
     identity = ProcessIdentity.of(os.getpid())
     role: dict[str, Any] = {}
     if len(plan.all_nodes) > 1:
         role = {"part": "lead" if plan.nodes[0].name == node else "follower"}
     journal.append(
-        "agent_started", identity=identity and identity.to_json(), adopted=adopted, life=life, **role
+        "agent_started", identity=identity and identity.to_json(), adopted=adopted, life=session, **role
     )
 
 
@@ -133,7 +135,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--run-dir", required=True)
     parser.add_argument("--node", required=True)
     parser.add_argument(
-        "--life", type=int, default=0, help="how often the run had finished when it was resumed"
+        "--life",
+        dest="session",
+        type=int,
+        default=0,
+        help="how often the run has finished",
     )
     parser.add_argument(
         "--lease",

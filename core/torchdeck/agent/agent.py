@@ -59,7 +59,7 @@ class Agent:
         agent: Sequence[str],
         handover: Handover = NOTHING,
         part: Role | None = None,
-        life: int = 0,
+        session: int = 0,
     ) -> None:
         self._layout = layout
         self._plan = plan
@@ -78,8 +78,8 @@ class Agent:
         self._execution = Execution(
             layout, plan, name, journal, self._node, self._role, lambda: self._seen, self._beat
         )
-        self._life = life
-        self._inbox = Inbox(layout.node(name).inbox, frozenset(), life)
+        self._session = session
+        self._inbox = Inbox(layout.node(name).inbox, frozenset(), session)
         self._observation: Observation | None = None
         self._heartbeat = Heartbeat(layout.node(name).heartbeat)
         self._events: deque[events.Event] = deque()
@@ -118,7 +118,7 @@ class Agent:
         self._started = recovered.started
         if recovered.gang_open:
             recovered = recovered._replace(seconds=max(0.0, time.time() - recovered.began))
-        self._inbox = Inbox(self._layout.node(self._name).inbox, recovered.requests, self._life)
+        self._inbox = Inbox(self._layout.node(self._name).inbox, recovered.requests, self._session)
         if recovered.checkpoints:
             self._seen.know(recovered)
         if recovered.open:

@@ -37,7 +37,7 @@ class InboxRequest(NamedTuple):
     origin: str = ""
     """Origin of the request; `controller` if a node of the run is unavailable."""
     detail: str = ""
-    life: int = 0
+    session: int = 0
     """It applies to agents of sessions before this one; 0: to any agent."""
     wanted: Wanted | None = None
     """Ranks to profile."""
@@ -46,10 +46,10 @@ class InboxRequest(NamedTuple):
 class Inbox:
     """Gives each request once, in order of their names, which begin with a time."""
 
-    def __init__(self, folder: Path, taken: frozenset[str], life: int = 0) -> None:
-        """Read `folder`, for an agent of this life, but for the ids that were `taken` already."""
+    def __init__(self, folder: Path, taken: frozenset[str], session: int = 0) -> None:
+        """Read `folder`, for an agent of this session, but for the ids that were `taken` already."""
         self._folder = folder
-        self._life = life
+        self._session = session
         self._seen: set[str] = set()
         self._taken = set(taken)
 
@@ -70,7 +70,7 @@ class Inbox:
             request = self._read(name) or self._by_name(name)
             if request is not None and request.id not in self._taken:
                 self._taken.add(request.id)
-                if not request.life or self._life < request.life:
+                if not request.session or self._session < request.session:
                     found.append(request)
         return found
 
@@ -102,5 +102,6 @@ def _checked(value: object) -> InboxRequest | None:
     id_, origin, detail = (value.get(name, "") for name in ("id", "origin", "detail"))
     if not isinstance(id_, str) or not isinstance(origin, str) or not isinstance(detail, str):
         return None
-    life = value.get("life")
-    return InboxRequest(id_, str(value["kind"]), origin, detail, life if isinstance(life, int) else 0, wanted)
+    session = value.get("life")
+    session = session if isinstance(session, int) else 0
+    return InboxRequest(id_, str(value["kind"]), origin, detail, session, wanted)

@@ -43,7 +43,7 @@ def read_plan(layout: RunLayout) -> LaunchPlan:
         raise PlanFormatError(f"{layout.plan}: {error}") from error
 
 
-def life_of_run(layout: RunLayout) -> int:
+def session_of_run(layout: RunLayout) -> int:
     """How often the run had finished when it was last resumed, by the controller's journal if it is here."""
     counts = [
         event.fields.get("finished") for event in read_journal(layout.journal) if event.name == "resumed"
@@ -52,13 +52,13 @@ def life_of_run(layout: RunLayout) -> int:
 
 
 def read_recovered_state(
-    layout: RunLayout, node: NodeLayout, name: str, life: int
+    layout: RunLayout, node: NodeLayout, name: str, session: int
 ) -> tuple[RecoveredState, Event | None]:
     """Return the journaled state; include the start of an attempt that was not journaled, if the agent died
     in between.
     """
-    recovered = replay(read_journal(node.journal), life)
-    if recovered.open or recovered.finishes > life:
+    recovered = replay(read_journal(node.journal), session)
+    if recovered.open or recovered.finishes > session:
         return recovered, None
     number = _next_number(layout, recovered, name)
     held = _holder_of(layout.attempt(number).node(name))

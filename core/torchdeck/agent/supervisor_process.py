@@ -73,7 +73,7 @@ PROCESS_NAME = "torchdeck-agent"
 """Process name in `ps -o comm`."""
 
 
-def agent_argv(python: str, package: Path, run_dir: Path, node: str, life: int = 0) -> list[str]:
+def agent_argv(python: str, package: Path, run_dir: Path, node: str, session: int = 0) -> list[str]:
     """Starts an agent for a node of a run.
 
     Args:
@@ -81,7 +81,7 @@ def agent_argv(python: str, package: Path, run_dir: Path, node: str, life: int =
         package: the folder `torchdeck` of the runtime bundle.
         run_dir: the run's directory on the node.
         node: its name in the plan.
-        life: how often the run had finished when it was resumed.
+        session: how often the run had finished when it was resumed.
     """
     main = package / "agent" / "__main__.py"
-    return [python, "-I", "-B", str(main), "--run-dir", str(run_dir), "--node", node, "--life", str(life)]
+    return [python, "-I", "-B", str(main), "--run-dir", str(run_dir), "--node", node, "--life", str(session)]

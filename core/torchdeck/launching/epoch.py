@@ -121,9 +121,9 @@ class Fence:
         Of nodes that did not answer when the run was given up, record those without a live process of the
         run.
         """
-        session = history.life + history.is_given_up
+        session = history.session + history.is_given_up
         for transport in self._nodes.transports:
-            if (history.agent_life(transport.node) or 0) < session:
+            if (history.agent_session(transport.node) or 0) < session:
                 self._tell(transport, session, history, "given up" if history.is_given_up else "resumed")
         for node in history.unfenced:
             if (node, session) not in self._fenced and self._nodes.lives(node, history) is False:

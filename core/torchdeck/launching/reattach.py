@@ -223,19 +223,19 @@ def _write_journal(layout: RunLayout, plan: LaunchPlan, shipped: Path) -> None:
     """Write the events that a launcher and earlier controllers would have written."""
     with JournalWriter(layout.journal) as journal:
         journal_created(journal, layout.root.name, plan, shipped, source="", overrides=[], reattached=True)
-        for finished in _lives(layout, plan.nodes[0].name):
+        for finished in _resumes(layout, plan.nodes[0].name):
             journal.append("resumed", finished=finished, origin="another machine")
 
 
-def _lives(layout: RunLayout, leader: str) -> list[int]:
+def _resumes(layout: RunLayout, leader: str) -> list[int]:
     """Return how many times the run had finished at each resume."""
-    finishes, lives = 0, []
+    finishes, resumes = 0, []
     for event in reader_of_node(layout.node(leader)).read_new():
         if event.name == "finished":
             finishes += 1
-        elif event.name in _BEGINS and finishes and finishes not in lives:
-            lives.append(finishes)
-    return lives
+        elif event.name in _BEGINS and finishes and finishes not in resumes:
+            resumes.append(finishes)
+    return resumes
 
 
 __all__ = ["BundleError", "ProbeError", "ReattachError", "Reattached", "SshError", "reattach"]

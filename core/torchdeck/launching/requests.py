@@ -39,7 +39,7 @@ class Request:
     """Origin of the request: `terminal`, `api`, ..., or `controller` if a node is unavailable."""
     detail: str = ""
     """The controller's message about it."""
-    life: int = 0
+    session: int = 0
     """Session of the run: the request concerns agents of earlier sessions; 0: any recipient."""
 
     @property
@@ -50,9 +50,13 @@ class Request:
     """Ranks to profile."""
 
     def to_json(self) -> dict[str, Any]:
-        fields = {name: value for name, value in asdict(self).items() if name != "wanted"}
-        more = {} if self.wanted is None else {"wanted": self.wanted.to_json()}
-        return {"v": FORMAT_VERSION, **fields, **more}
+        fields = asdict(self)
+        fields["life"] = fields.pop("session")
+        if self.wanted is None:
+            del fields["wanted"]
+        else:
+            fields["wanted"] = self.wanted.to_json()
+        return {"v": FORMAT_VERSION, **fields}
 
 
 def write_request(

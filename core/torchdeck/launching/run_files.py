@@ -37,10 +37,10 @@ class RunFiles:
                 self.forwarded.add(str(event.fields.get("id")))
         for node, reader in self._nodes.items():
             for event in reader.read_new():
-                before = self.history.agent_life(node)
+                before = self.history.agent_session(node)
                 self.history.node_event(node, event)
                 if node == self._lead:
-                    self._of_leader(event, another_life=self.history.agent_life(node) != before)
+                    self._of_leader(event, another_session=self.history.agent_session(node) != before)
                 self._of_agent(node, event)
         return self.history
 
@@ -51,11 +51,11 @@ class RunFiles:
         """
         return self._listening if self.history.has_begun(self._lead) else None
 
-    def has_left(self, node: str, life: int) -> bool:
+    def has_left(self, node: str, session: int) -> bool:
         """Return whether the agent of `node` reported that it has no more to do in this session of the
         run.
         """
-        return node in self._left and self.history.agent_life(node) == life
+        return node in self._left and self.history.agent_session(node) == session
 
     def gave_up_leader(self, node: str) -> bool:
         """Return whether the agent of `node` has left because its leader no longer answered."""
@@ -68,8 +68,8 @@ class RunFiles:
         elif event.name == "node_finished":
             (self._may_return if event.fields.get("may_return") is True else self._left).add(node)
 
-    def _of_leader(self, event: Event, *, another_life: bool) -> None:
-        if event.name == "finished" or another_life:
+    def _of_leader(self, event: Event, *, another_session: bool) -> None:
+        if event.name == "finished" or another_session:
             self._listening = None
         elif event.name == "listening":
             port = typed.whole(event.fields, "port")

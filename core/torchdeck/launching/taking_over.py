@@ -328,7 +328,10 @@ def _write_end(layout: RunLayout, found: RunView) -> None:
     The node's journal has one writer, the holder of the agent's lock, so this takes the lock. The journal of
     another machine is only mirrored here: the end is then written to the run's own journal.
     """
-    from torchdeck.agent.startup import life_of_run, take_lock  # loads half the agent, which few callers need
+    from torchdeck.agent.startup import (  # loads half the agent, which few callers need
+        session_of_run,
+        take_lock,
+    )
 
     checkpoint = found.checkpoint.path if found.checkpoint is not None else ""
     end: dict[str, Any] = {
@@ -341,7 +344,7 @@ def _write_end(layout: RunLayout, found: RunView) -> None:
     leader = _plan(layout).nodes[0].name
     if leader != LOCALHOST:
         with JournalWriter(layout.journal) as journal:
-            journal.append("lost", **end, life=life_of_run(layout), nodes=[])
+            journal.append("lost", **end, life=session_of_run(layout), nodes=[])
         return
     node = layout.node(leader)
     node.root.mkdir(parents=True, exist_ok=True)

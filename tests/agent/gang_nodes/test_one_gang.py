@@ -114,7 +114,7 @@ def test_another_life_begins_on_all_nodes(make_gang: Maker) -> None:
     assert run.finished()["state"] == "FAILED"
     journal = run.node("beta").journal
     journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))  # no node_finished
-    run.start(life=1)
+    run.start(session=1)
     run.wait("finished", count=2)
     assert run.finished()["state"] == "FAILED"
     assert run.events("finished")[-1].fields["state"] == "SUCCEEDED"

@@ -79,10 +79,10 @@ def test_a_node_without_the_checkpoint_refuses_a_restart_until_it_has_it(make_ga
     assert "Copy checkpoint-4 to the same folder on beta" in finished["why"]
     assert not any(len(run.events("attempt_started", node=name)) > 1 for name in run.names)
     shutil.copytree(out(run, "alpha"), out(run, "beta"), copy_function=shutil.copy)
-    run.start_agent("alpha", life=1)
+    run.start_agent("alpha", session=1)
     listening = run.wait("listening", count=2).fields
     run.leader_address = (str(listening["address"]), int(listening["port"]))
-    run.start_agent("beta", life=1)
+    run.start_agent("beta", session=1)
     assert run.wait("finished", count=2).fields["state"] == "SUCCEEDED"
     number = run.events("attempt_started")[-1].fields["attempt"]
     assert run.stdout(1, attempt=number) == f"from --from {out(run, 'beta')}/checkpoint-4\n"

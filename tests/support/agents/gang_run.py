@@ -47,22 +47,22 @@ class GangRun:
     def node(self, name: str) -> NodeLayout:
         return self.layouts[name].node(name)
 
-    def start(self, *, through: tuple[str, int] | None = None, life: int = 0) -> GangRun:
+    def start(self, *, through: tuple[str, int] | None = None, session: int = 0) -> GangRun:
         """Start the leader, and once it listens the followers; they reach it `through` another address."""
-        self.start_agent(self.names[0], life=life)
-        self.start_followers(through=through, life=life)
+        self.start_agent(self.names[0], session=session)
+        self.start_followers(through=through, session=session)
         return self
 
-    def start_followers(self, *, through: tuple[str, int] | None = None, life: int = 0) -> None:
+    def start_followers(self, *, through: tuple[str, int] | None = None, session: int = 0) -> None:
         listening = self.wait("listening", node=self.names[0]).fields
         self.leader_address = through or (str(listening["address"]), int(listening["port"]))
         for name in self.names[1:]:
-            self.start_agent(name, life=life)
+            self.start_agent(name, session=session)
 
-    def start_agent(self, name: str, *, life: int = 0, token: str = TOKEN) -> subprocess.Popen[bytes]:
+    def start_agent(self, name: str, *, session: int = 0, token: str = TOKEN) -> subprocess.Popen[bytes]:
         """Start the agent of one node as a link does."""
         argv = [sys.executable, "-I", "-B", str(CORE / "torchdeck/agent/__main__.py")]
-        argv += ["--run-dir", str(self.layouts[name].root), "--node", name, "--life", str(life)]
+        argv += ["--run-dir", str(self.layouts[name].root), "--node", name, "--life", str(session)]
         leader = self.leader_address if name != self.names[0] else None
         told = None if leader is None else {"address": leader[0], "port": leader[1]}
         node = self.node(name)

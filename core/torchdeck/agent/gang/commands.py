@@ -103,7 +103,7 @@ class Leave(NamedTuple):
 
     why: str
     may_return: bool = False
-    """The leader was only given up: the node may have an agent again in this life of the run."""
+    """The leader was only given up: the node may have an agent again in this session of the run."""
 
 
 class AnnounceRunning(NamedTuple):

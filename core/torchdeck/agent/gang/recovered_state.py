@@ -11,7 +11,7 @@ from torchdeck.contract.plan.elastic import Place
 from torchdeck.contract.run_states import Outcome, StartReason, StopCause, StopKind
 
 ENDS = ("finished", "node_finished")
-"""The last event of a life: of the run, or of a node that does not lead."""
+"""The last event of a session: of the run, or of a node that does not lead."""
 
 LOOP_SECONDS = 600.0
 """Shorter attempts that report no step at all count as fruitless; a longer one may have trained without
@@ -32,7 +32,7 @@ class RecoveredState(NamedTuple):
     """Where the run was when its last agent ended."""
 
     attempt: int = 0
-    """Number of the last attempt, of any life of the run; one that could not be launched counts."""
+    """Number of the last attempt, of any session of the run; one that could not be launched counts."""
     open: bool = False
     """The attempt has started and has not been journaled as ended."""
     running: bool = False
@@ -51,7 +51,7 @@ class RecoveredState(NamedTuple):
     never_ran: int = 0
     """Attempts in a row that ended before a rank was started, because a node did not answer."""
     ran: bool = False
-    """An attempt of this life trained."""
+    """An attempt of this session trained."""
     suspect: Place | None = None
     """Place whose failure ended the last attempt, if the gang may continue without it and nothing was saved
     since.
@@ -76,7 +76,7 @@ class RecoveredState(NamedTuple):
     stopped_at: float | None = None
     """Unix time of the open attempt's first signal or stop."""
     started: float | None = None
-    """Unix time of this life's first attempt."""
+    """Unix time of this session's first attempt."""
     began: float = 0.0
     """Unix time of the last attempt."""
     seconds: float = 0.0
@@ -86,7 +86,7 @@ class RecoveredState(NamedTuple):
     saved: bool = False
     """A new checkpoint was saved in the last attempt."""
     saved_step: int | None = None
-    """Highest step of a checkpoint of this life."""
+    """Highest step of a checkpoint of this session."""
     fruitless: int = 0
     """Attempts in a row, before the last restart, without a new step or checkpoint."""
     reached: int = 0
@@ -106,28 +106,27 @@ class RecoveredState(NamedTuple):
         return self.open or self.launching is not None
 
 
-def replay(events: Iterable[Event], life: int) -> RecoveredState:
+def replay(events: Iterable[Event], session: int) -> RecoveredState:
     """Fold the node's journal.
 
     Args:
         events: the whole journal.
-        life: how many `finished` events belong to lives before this one (a finished run may be resumed).
+        session: number of `finished` events of earlier sessions (a finished run may be resumed).
     """
     recovered = RecoveredState()
     for event in events:
         if event.name == "node_finished" and event.fields.get("may_return") is True:
             continue  # its session of the run continues
         recovered = _step(recovered, event)
-        if event.name in ENDS and recovered.finishes <= life:
-            recovered = _new_life(recovered, recovered.finishes)
-        elif event.name == "agent_started" and recovered.finishes < (begun := _life(event.fields)) <= life:
-            recovered = _new_life(
-                recovered, begun
-            )  # a follower that was lost did not see the end of the last one
-    return recovered if recovered.finishes >= life or life == 0 else _new_life(recovered, life)
+        if event.name in ENDS and recovered.finishes <= session:
+            recovered = _new_session(recovered, recovered.finishes)
+        elif event.name == "agent_started" and recovered.finishes < (begun := session_of(event)) <= session:
+            # a follower that was lost did not see the end of the last one
+            recovered = _new_session(recovered, begun)
+    return recovered if recovered.finishes >= session or session == 0 else _new_session(recovered, session)
 
 
-def _new_life(recovered: RecoveredState, finishes: int) -> RecoveredState:
+def _new_session(recovered: RecoveredState, finishes: int) -> RecoveredState:
     """Keep the numbers of attempts, requests and checkpoints; reset all else."""
     return RecoveredState(
         attempt=recovered.attempt,
@@ -137,9 +136,10 @@ def _new_life(recovered: RecoveredState, finishes: int) -> RecoveredState:
     )
 
 
-def _life(fields: Mapping[str, Any]) -> int:
-    life = fields.get("life")
-    return life if isinstance(life, int) else 0
+def session_of(started: Event) -> int:
+    """Return the session of the run in which an agent started; the journal calls it `life`."""
+    session = started.fields.get("life")
+    return session if isinstance(session, int) else 0
 
 
 def _step(recovered: RecoveredState, event: Event) -> RecoveredState:

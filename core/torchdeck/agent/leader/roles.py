@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 
 from torchdeck.agent.attempt.handover import Handover
+from torchdeck.agent.gang.recovered_state import session_of
 from torchdeck.agent.leader.follower import Follower
 from torchdeck.agent.leader.leader import Leader
 from torchdeck.agent.leader.listener import Listener, ListenError, listen
 from torchdeck.agent.role import Role
-from torchdeck.contract.journal import Event, JournalWriter, read_journal
+from torchdeck.contract.journal import JournalWriter, read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 
@@ -36,30 +37,25 @@ def join(layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter,
         if handover.leader is None:
             raise JoinError(f"the agent of {name} got no address of the leader")
         return Follower(plan, name, journal, layout.root.name, token, handover.leader, now)
-    before, said = _port_before(layout.node(name).journal)
+    before, is_journaled = _port_before(layout.node(name).journal)
     try:
         found = listen(first.address, before)
     except ListenError as error:
         raise JoinError(str(error)) from error
     port: int = found.getsockname()[1]
-    if not said or port != before:
+    if not is_journaled or port != before:
         journal.append("listening", address=first.address, port=port)
     others = frozenset(node.name for node in plan.all_nodes[1:])
     return Leader(plan, name, journal, Listener(found, token, layout.root.name, others), now)
 
 
 def _port_before(journal: Path) -> tuple[int, bool]:
-    """The port that an earlier lead of this run listened on, 0 for none; and whether in this life of it."""
-    port, said, life = 0, False, 0
+    """Return the port of an earlier leader, 0 for none; and whether it listened in the run's last session."""
+    port, is_of_last, session = 0, False, 0
     for event in read_journal(journal):
-        if event.name == "finished" or (event.name == "agent_started" and _life(event) > life):
-            said, life = False, max(life, _life(event))
+        if event.name == "finished" or (event.name == "agent_started" and session_of(event) > session):
+            is_of_last, session = False, max(session, session_of(event))
         elif event.name == "listening":
             found = event.fields.get("port")
-            port, said = (found, True) if isinstance(found, int) else (port, said)
-    return port, said
-
-
-def _life(event: Event) -> int:
-    life = event.fields.get("life")
-    return life if isinstance(life, int) else 0
+            port, is_of_last = (found, True) if isinstance(found, int) else (port, is_of_last)
+    return port, is_of_last

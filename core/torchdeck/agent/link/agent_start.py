@@ -27,19 +27,19 @@ class AgentStart:
         self._home = home
         self._process: DetachedProcess | None = None
 
-    def start(self, standard_input: bytes, life: int) -> int:
+    def start(self, standard_input: bytes, session: int) -> int:
         """Start one; its pid.
 
         Args:
             standard_input: what it reads: secrets go this way alone.
-            life: how often the run had finished when it was resumed.
+            session: how often the run had finished when it was resumed.
 
         Raises:
             OSError: it cannot be started, or the input is too long.
         """
         node = self._layout.node(self._name)
         node.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
-        argv = agent_argv(sys.executable, PACKAGE, self._layout.root, self._name, life)
+        argv = agent_argv(sys.executable, PACKAGE, self._layout.root, self._name, session)
         env = {**without_run_variables(os.environ), "TORCHDECK_HOME": str(self._home)}
         self._process = start_detached(argv, env, node.log, standard_input)
         return self._process.pid

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.agent.link.names import rank_of
-from torchdeck.agent.startup import life_of_run
+from torchdeck.agent.startup import session_of_run
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic
@@ -80,9 +80,9 @@ class ConnectedNodes:
         self._sending: dict[str, CodeSending] = {}
         links = _links(layout, plan, shipped, logins, streams or {})
         self._links = links
-        life = life_of_run(layout)
+        session = session_of_run(layout)
         self.transports: Sequence[Transport] = [
-            _over(layout, links[node.name], life)
+            _over(layout, links[node.name], session)
             if node.name in links
             else LocalTransport(layout, node, shipped)
             for node in plan.all_nodes
@@ -193,10 +193,10 @@ def _is_busy(link: NodeLink) -> bool:
     return bool(state.agent_alive or state.holder_alive or state.torchrun_alive)
 
 
-def _over(layout: RunLayout, link: NodeLink, life: int) -> SshTransport:
+def _over(layout: RunLayout, link: NodeLink, session: int) -> SshTransport:
     from torchdeck.launching.remote.transport import SshTransport
 
-    return SshTransport(layout, link, life)
+    return SshTransport(layout, link, session)
 
 
 def _links(

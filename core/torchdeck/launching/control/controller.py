@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from torchdeck.agent.inbox import CONTROLLER
-from torchdeck.agent.startup import life_of_run
+from torchdeck.agent.startup import session_of_run
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
@@ -71,7 +71,7 @@ class Controller:
             transport.node: AgentWatchdog(transport, partial(self._handover, transport))
             for transport in nodes.transports
         }
-        self._life = life_of_run(layout)
+        self._session = session_of_run(layout)
         self._said = ""
         self._leaderless = LeaderlessNodes(layout, nodes, epoch, journal)
         self._elastic = Elastic.of_plan(plan)
@@ -172,7 +172,7 @@ class Controller:
         refused = self._nodes.code_refused(transport.node)
         if refused:
             raise AgentUnavailableError(transport.node, refused)
-        if not self._nodes.has_code(transport.node) or self._files.has_left(transport.node, self._life):
+        if not self._nodes.has_code(transport.node) or self._files.has_left(transport.node, self._session):
             return None
         if self._files.gave_up_leader(transport.node) and not self._leads():
             return None

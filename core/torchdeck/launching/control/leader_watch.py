@@ -185,7 +185,7 @@ class LeaderWatch:
             "resumable": bool(checkpoint) and state is not RunState.SUCCEEDED,
             "checkpoint": checkpoint,
             "attempt": history.attempt,
-            "life": history.life,
+            "life": history.session,
             "nodes": [self._lead, *(node for node, does in followers.items() if does is Follower.AWAY)],
         }
 

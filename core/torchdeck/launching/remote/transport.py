@@ -27,19 +27,19 @@ class SshTransport:
         self,
         layout: RunLayout,
         link: NodeLink,
-        life: int = 0,
+        session: int = 0,
     ) -> None:
         """Create a transport over a link that was started.
 
         Args:
             layout: the run, on this side.
             link: link to the node.
-            life: number of times the run had finished when it was resumed.
+            session: number of times the run had finished when it was resumed.
         """
         self.node = link.node
         self.link = link
         self._layout = layout
-        self._life = life
+        self._session = session
 
     @property
     def unreached(self) -> str:
@@ -62,7 +62,7 @@ class SshTransport:
         """Send the plan and start an agent. Raises OSError if the node cannot be reached or cannot do it."""
         try:
             self.link.call(LinkRequest.PLAN, self._layout.plan.read_bytes(), limit=START_LIMIT)
-            self.link.call(LinkRequest.START_AGENT, handover, limit=START_LIMIT, life=self._life)
+            self.link.call(LinkRequest.START_AGENT, handover, limit=START_LIMIT, life=self._session)
         except RemoteRequestError as error:
             raise OSError(str(error)) from error
 

@@ -57,13 +57,13 @@ class RunHistory:
         self._finished_count = 0
         self._lost: dict[int, Event] = {}
         """Lives that a controller has ended."""
-        self._agents_life: dict[str, int] = {}
+        self._agents_session: dict[str, int] = {}
         self._agents_begun: dict[str, float] = {}
         self._resumed_after = 0
         self._transport_failed: Event | None = None
-        self._start_life()
+        self._start_session()
 
-    def _start_life(self) -> None:
+    def _start_session(self) -> None:
         self.phase = RunState.PENDING
         self.finished: Event | None = None
         self.refused = False
@@ -75,7 +75,7 @@ class RunHistory:
         self.restart_delay: float | None = None
         self.given_up = ""
         self.agent_errors: dict[str, Event] = {}
-        """Errors of their own that ended agents in this life, by node; the last of each."""
+        """Errors of their own that ended agents in this session, by node; the last of each."""
 
     @property
     def end(self) -> Event | None:
@@ -92,7 +92,7 @@ class RunHistory:
     @property
     def unfenced(self) -> tuple[str, ...]:
         """Nodes that did not answer when the run was given up: processes of it may still be alive there."""
-        return self._lost_nodes.unfenced(self._agents_life)
+        return self._lost_nodes.unfenced(self._agents_session)
 
     @property
     def needs_controller(self) -> bool:
@@ -105,17 +105,17 @@ class RunHistory:
         return self._finished_count + len(self._lost)
 
     @property
-    def life(self) -> int:
+    def session(self) -> int:
         """Number of the session whose state counts."""
         return self._resumed_after
 
-    def agent_life(self, node: str) -> int | None:
+    def agent_session(self, node: str) -> int | None:
         """Return the session of a node's last agent; None if it has had none."""
-        return self._agents_life.get(node)
+        return self._agents_session.get(node)
 
     def has_begun(self, node: str) -> bool:
         """Return whether a node has had an agent in the session whose state counts."""
-        return self._agents_life.get(node, -1) >= self._resumed_after
+        return self._agents_session.get(node, -1) >= self._resumed_after
 
     def agent_begun(self, node: str) -> float | None:
         """Return when a node's agent of this session started, by the node's clock; None before that."""
@@ -218,19 +218,19 @@ class RunHistory:
         self._resumed_after = max(self._resumed_after, after)
         self._transport_failed = None
         if self._finished_count <= self._finished_earlier:
-            self._start_life()
+            self._start_session()
 
     @property
     def _finished_earlier(self) -> int:
         """Number of `finished` events that belong to sessions before this one."""
-        return self._resumed_after - sum(life < self._resumed_after for life in self._lost)
+        return self._resumed_after - sum(session < self._resumed_after for session in self._lost)
 
     def _is_late(self, node: str) -> bool:
         """Return whether a node's agent belongs to a session that was given up, if the run was resumed
         since.
         """
-        life = self._agents_life.get(node)
-        return life is not None and life < self._resumed_after and life in self._lost
+        session = self._agents_session.get(node)
+        return session is not None and session < self._resumed_after and session in self._lost
 
     def _given_up(self, event: Event) -> None:
         if typed.text(event.fields, "state") in ENDS:
@@ -252,7 +252,7 @@ class RunHistory:
         identity = ProcessIdentity.from_json(event.fields.get("identity"))
         if identity is not None:
             self.agents[node] = identity
-        self._agents_life[node] = typed.whole(event.fields, "life") or 0
+        self._agents_session[node] = typed.whole(event.fields, "life") or 0
         self._agents_begun[node] = event.time
         self.nodes.agent_started(node, event)
         self._last_agent = max(self._last_agent, event.time)
@@ -354,16 +354,16 @@ class RunHistory:
     def _finished(self, node: str, event: Event) -> None:
         if typed.text(event.fields, "state") not in FINAL:
             return
-        life = self._agents_life.get(node, 0)
-        if life in self._lost:  # its leader came back
+        session = self._agents_session.get(node, 0)
+        if session in self._lost:  # its leader came back
             # the cause for which it was given up
             failed = typed.text(event.fields, "state") == RunState.FAILED
-            if life == self._resumed_after and not failed:
+            if session == self._resumed_after and not failed:
                 self.finished = event
             return
         self._finished_count += 1
         if self._finished_count <= self._finished_earlier:
-            self._start_life()
+            self._start_session()
         elif self.finished is None:
             self.finished = event
 
