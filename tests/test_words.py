@@ -98,11 +98,14 @@ IDENTIFIERS = {
     "entrusted": "handed over",
     "keeper": "shim, supervisor, watchdog",
     "knocking": "pre-connect",
+    "life": "session",
     "said": "message, stderr, answer: whichever it is",
     "talk": "probe session",
     "talks": "probe sessions",
     "told": "message, reported, shown: whichever it is",
     "unled": "leaderless",
+    "wish": "request",
+    "wishes": "requests",
 }
 """Word in the name of a module, class, public function or parameter of one -> what to write."""
 LEFT = {"core/torchdeck/distributed/exchange/sharded.py: said"}

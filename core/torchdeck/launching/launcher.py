@@ -54,7 +54,7 @@ class LaunchRecord:
 
 def start_run(
     plan: LaunchPlan,
-    intent: LaunchRecord,
+    record: LaunchRecord,
     home: Path,
     *,
     logins: Mapping[str, Any] | None = None,
@@ -64,7 +64,7 @@ def start_run(
 
     Args:
         plan: what will run.
-        intent: what the user wrote.
+        record: what the user wrote.
         home: TORCHDECK_HOME.
         logins: of its nodes, as `Credentials.to_json` gives them.
         controller: one that connects to its nodes already.
@@ -82,12 +82,12 @@ def start_run(
             taken = controller.hand_over(shown(hidden), secrets, logins or {})
         started.append(taken or start_controller(hidden, logins=logins))
 
-    return create_run(plan, intent, home, before_shown=start), started[0]
+    return create_run(plan, record, home, before_shown=start), started[0]
 
 
 def create_run(
     plan: LaunchPlan,
-    intent: LaunchRecord,
+    record: LaunchRecord,
     home: Path,
     before_shown: Callable[[RunLayout], None] = lambda _layout: None,
 ) -> RunLayout:
@@ -95,7 +95,7 @@ def create_run(
 
     Args:
         plan: what will run.
-        intent: what the user wrote, frozen beside it.
+        record: what the user wrote, frozen beside it.
         home: TORCHDECK_HOME.
         before_shown: called with the hidden directory, with all in it.
 
@@ -112,7 +112,7 @@ def create_run(
     shipped = ship(home)
     layout = create_run_directory(Home(home).runs, plan.name, time.time())
     try:
-        _fill(layout, plan, intent, home, shipped)
+        _fill(layout, plan, record, home, shipped)
         before_shown(layout)
         return reveal(layout)
     except BaseException as error:
@@ -126,14 +126,14 @@ def create_run(
         raise
 
 
-def _fill(layout: RunLayout, plan: LaunchPlan, intent: LaunchRecord, home: Path, shipped: Path) -> None:
+def _fill(layout: RunLayout, plan: LaunchPlan, record: LaunchRecord, home: Path, shipped: Path) -> None:
     """Write all contents of the hidden run directory."""
     plan = capture(layout, plan, home)
     # one sync at the end covers all of it: without `created` in the journal the run does not exist
-    write_bytes(layout.config, intent.text.encode("utf-8"), durable=False, private=True)
+    write_bytes(layout.config, record.text.encode("utf-8"), durable=False, private=True)
     write_json(layout.plan, plan.document(), durable=False)
     run_id = layout.root.name.removeprefix(".")
-    written: dict[str, Any] = {"source": intent.source, "overrides": list(intent.overrides)}
+    written: dict[str, Any] = {"source": record.source, "overrides": list(record.overrides)}
     if plan.code.folder:
         written["code_folder"] = plan.code.folder
     if plan.absent:

@@ -144,7 +144,7 @@ def _create(request: StartRequest, found: _Checked, ui: Ui) -> Started:
         ui.before_start()
         # the controller cannot prompt: the logins entered here are passed to it through a pipe
         logins = None if found.connector is None else found.connector.credentials.to_json()
-        intent = LaunchRecord(request.text, request.source, request.overrides)
-        layout, controller = start_run(plan, intent, found.home, logins=logins, controller=found.controller)
+        record = LaunchRecord(request.text, request.source, request.overrides)
+        layout, controller = start_run(plan, record, found.home, logins=logins, controller=found.controller)
     warned = (str(check) for check in found.checks if check.status == "warning")
     return Started(layout, controller, tuple(dict.fromkeys((*plan.warnings, *warned))))

@@ -82,7 +82,7 @@ def test_a_stop_while_torchrun_comes_up_reaches_it() -> None:
 
 
 def test_a_stop_between_attempts_finishes() -> None:
-    """While a restart is due, the intent is looked at first."""
+    """While a restart is due, the stop request comes first."""
     story = Story(dataclasses.replace(POLICY, max_restarts=3)).train()
     story.exit(1)
     assert kinds(story.clean(failure=failure())) == ["EndAttempt", "AnnounceRestart"]

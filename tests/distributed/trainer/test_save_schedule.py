@@ -57,7 +57,7 @@ def test_neither_is_only_at_the_end() -> None:
 
 
 def test_auto_measures_early_then_follows_the_rule() -> None:
-    """Rank 0 wishes for one after 10 steps, then whenever the interval is over; other ranks never wish."""
+    """Rank 0 requests one after 10 steps, then when the interval is over; other ranks never do."""
     clock = Clock()
     cadence = _cadence(auto=True, mtbf=1.0, max_stall=0.5, clock=clock)
     other = _cadence(auto=True, leads=False, clock=clock)

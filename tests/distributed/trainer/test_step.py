@@ -15,7 +15,7 @@ from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
 from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy, make_strategy
-from torchdeck.distributed.trainer.step import Stepper, TrainingParts, Wishes
+from torchdeck.distributed.trainer.step import Stepper, StepRequests, TrainingParts
 from torchdeck.environment import Place
 
 Loss = Callable[[Any, Any], tuple[Tensor, int]]
@@ -42,7 +42,7 @@ def test_metrics_may_not_change_from_step_to_step(single: DistributedStrategy) -
         return model(batch).mean(), 1, {next(names): 1.0}
 
     steps = stepper(single, nn.Linear(1, 1), loss)
-    options: dict[str, Any] = {"lr": 1.0, "measure": False, "wishes": Wishes(), "began": 0.0}
+    options: dict[str, Any] = {"lr": 1.0, "measure": False, "requests": StepRequests(), "began": 0.0}
     assert steps.run(batches(1.0), **options).metrics == {"accuracy": 1.0}
     with pytest.raises(RecipeError, match="the metrics precision for one microbatch and accuracy for anoth"):
         steps.run(batches(1.0), **options)
@@ -63,6 +63,6 @@ def test_a_gradient_that_is_not_finite_is_not_saved_at_a_stop(single: Distribute
 
     with pytest.raises(RecipeError, match="gradient's norm in step 1"):
         stepper(single, model, loss).run(
-            batches(1.0), lr=1.0, measure=False, wishes=Wishes(stop=True), began=0.0
+            batches(1.0), lr=1.0, measure=False, requests=StepRequests(stop=True), began=0.0
         )
     assert not math.isnan(float(model.weight.detach()))

@@ -196,7 +196,7 @@ class AnnounceSavesOnStop(NamedTuple):
 
 
 class AnnounceStopping(NamedTuple):
-    """Journal the intent to stop, before anything is done about it."""
+    """Journal the stop request, before anything is done about it."""
 
     kind: StopKind
     why: StopCause

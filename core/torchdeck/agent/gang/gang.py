@@ -34,7 +34,7 @@ class Gang:
     Attributes:
         phase: of this side of the gang.
         number: the current attempt, 0 before the first.
-        intent: the wish to stop, once there is one.
+        stop: the stop request that is being carried out; None: none.
         deadline: monotonic seconds at which a Tick may bring news; None when only events can.
     """
 
@@ -42,7 +42,7 @@ class Gang:
         """Lead `nodes`; with `elastic` the gang may continue without who fails for good."""
         self.phase: GangPhase = GangPhase.PREPARING
         self.number = 0
-        self.intent: StopIntent | None = None
+        self.stop: GangStop | None = None
         self.deadline: float | None = None
         self._policy = policy
         self._nodes = tuple(nodes)
@@ -87,7 +87,7 @@ class Gang:
         self._nodes = self._recovery.roster.nodes
         self._ready_barrier.change(self._nodes)
         if recovered.stop is not None:
-            self.intent = StopIntent(*recovered.stop)
+            self.stop = GangStop(*recovered.stop)
         if recovered.gang_open:
             self._attempt = AttemptState(recovered.attempt)
             self._attempt.launched = set(self._nodes)
@@ -96,8 +96,8 @@ class Gang:
             self._attempt.saves_on_stop = recovered.saves_on_stop
             self._attempt.asked_to_save = recovered.asked_to_save
             self.phase = GangPhase.RUNNING if recovered.running else GangPhase.STARTING
-            if self.intent is not None:
-                return self._end_attempt(StopKind.NOW if recovered.signalled else self.intent.kind, now)
+            if self.stop is not None:
+                return self._end_attempt(StopKind.NOW if recovered.signalled else self.stop.kind, now)
             # the watch tells of a hang once, and what it was to lead to may not have begun
             return (
                 []
@@ -105,11 +105,11 @@ class Gang:
                 else self._hang(events.HangFlagged(self.number, *recovered.hang), now)
             )
         if recovered.attempt == 0 or recovered.outcome is None:
-            if self.intent is not None:
-                return self._finish(*final_state(self.intent.why, self.intent.detail, None))
+            if self.stop is not None:
+                return self._finish(*final_state(self.stop.why, self.stop.detail, None))
             return []
         self._reason = recovered.restart_reason or StartReason.RESTART
-        if recovered.restart_reason is not None and self.intent is None:
+        if recovered.restart_reason is not None and self.stop is None:
             self.phase, self.deadline = GangPhase.WAITING, now + self._policy.restart_delay
             return []
         return self._go_on(recovered.outcome, recovered.failure, now)
@@ -299,15 +299,15 @@ class Gang:
     # stopping
 
     def _stop(self, event: events.StopRequested, now: float) -> list[commands.Command]:
-        before, self.intent = self.intent, StopIntent.after(self.intent, event)
-        if self.intent is before:
+        before, self.stop = self.stop, GangStop.after(self.stop, event)
+        if self.stop is before:
             again = (
                 event.kind is StopKind.NOW
                 and self._attempt.ending is Ending.TERM
                 and self.phase is GangPhase.STOPPING
             )
             return self._kill(now) if again else []
-        kind, why, detail = self.intent
+        kind, why, detail = self.stop
         orders: list[commands.Command] = [commands.AnnounceStopping(kind, why, event.request, detail)]
         if self.phase.has_attempt:
             return orders + self._end_attempt(kind, now)
@@ -352,7 +352,7 @@ class Gang:
         attempt = self._attempt
         self.deadline = None
         cooperative = self._policy.cooperative_stop or attempt.asked_to_save
-        outcome = attempt.outcome(stopped=self.intent is not None, cooperative=cooperative)
+        outcome = attempt.outcome(stopped=self.stop is not None, cooperative=cooperative)
         failure = attempt.failure_of(outcome)
         ended = commands.EndAttempt(self.number, outcome, failure, attempt.killed, *self._recovery.progress)
         return [ended, *self._go_on(outcome, failure, now)]
@@ -361,8 +361,8 @@ class Gang:
         attempt = self._attempt
         if outcome is Outcome.SUCCEEDED:
             return self._finish(FinalState.SUCCEEDED, self._recovery.finished)
-        if self.intent is not None:
-            return self._finish(*final_state(self.intent.why, self.intent.detail, failure))
+        if self.stop is not None:
+            return self._finish(*final_state(self.stop.why, self.stop.detail, failure))
         again = self._recovery.same_again(failure)
         restart = self._recovery.after(attempt, failure, now - self._began)
         if restart is None:
@@ -381,7 +381,7 @@ class Gang:
         return [commands.Finish(state, why)]
 
 
-class StopIntent(NamedTuple):
+class GangStop(NamedTuple):
     """A stop request. It is never withdrawn, it only gets more urgent."""
 
     kind: StopKind
@@ -389,7 +389,7 @@ class StopIntent(NamedTuple):
     detail: str
 
     @classmethod
-    def after(cls, before: StopIntent | None, event: StopRequested) -> StopIntent:
+    def after(cls, before: GangStop | None, event: StopRequested) -> GangStop:
         """Return the request after `event`: the more urgent kind, with the origin of the first."""
         if before is None:
             return cls(event.kind, event.why, event.detail)

@@ -93,12 +93,12 @@ class Parts:
         Raises:
             CheckpointError: on every rank: a file did not arrive intact.
         """
-        wishes = self._peers.together(self._what, lambda: sorted(set(needed)), self._names)
+        asked = self._peers.together(self._what, lambda: sorted(set(needed)), self._names)
         has = self._peers.together(self._what, lambda: sorted(self._in_folder()), self._names)
         arrived: dict[str, str] = {}
-        for name in sorted({name for part in wishes for name in part}):
+        for name in sorted({name for part in asked for name in part}):
             sender = next(rank for rank, names in enumerate(has) if name in names)
-            wanting = {self._disks.leaders[rank] for rank, names in enumerate(wishes) if name in names}
+            wanting = {self._disks.leaders[rank] for rank, names in enumerate(asked) if name in names}
             for receiver in sorted(leader for leader in wanting if name not in has[leader]):
                 if sender == self._peers.rank:
                     send(self.folder / name, self.manifest.files[name].size, receiver, self._peers)

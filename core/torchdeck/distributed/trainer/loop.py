@@ -19,7 +19,7 @@ from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.hooks import Phases
 from torchdeck.distributed.trainer.save_schedule import SaveSchedule
 from torchdeck.distributed.trainer.saving import Saving
-from torchdeck.distributed.trainer.step import Stepper, StepResult, Wishes
+from torchdeck.distributed.trainer.step import Stepper, StepRequests, StepResult
 from torchdeck.distributed.trainer.stopping import EarlyStopping, StopSource
 
 
@@ -140,7 +140,7 @@ class TrainingLoop:
             lr=self._lr(step - 1),
             # also measured before a save: non-finite values must not get into a checkpoint
             measure=wants_row or parts.cadence.foreseen(batches.after, batches.epoch),
-            wishes=Wishes(
+            requests=StepRequests(
                 stop=parts.stop.wished(),
                 # a failed background save is raised by the next one, on all ranks at once
                 save=parts.cadence.wished(step) or parts.saving.failed,

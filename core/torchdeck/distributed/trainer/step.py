@@ -28,7 +28,7 @@ from torchdeck.distributed.trainer.statistics import tensor_statistics
 
 
 @dataclass(frozen=True)
-class Wishes:
+class StepRequests:
     """Requests of this rank to all: a request of any rank takes effect on all after the same step."""
 
     stop: bool = False
@@ -123,7 +123,7 @@ class Stepper:
         *,
         lr: float,
         measure: bool,
-        wishes: Wishes,
+        requests: StepRequests,
         statistics: bool = False,
         began: float,
     ) -> StepResult:
@@ -133,7 +133,7 @@ class Stepper:
             batches: this rank's part.
             lr: learning rate of this step.
             measure: request the gradient norm; it is measured anyway if something depends on it.
-            wishes: requests of this rank.
+            requests: requests of this rank.
             statistics: request those of gradients and weights, on all ranks.
             began: `time.perf_counter()` before the batches were requested.
 
@@ -146,7 +146,7 @@ class Stepper:
         set_lr(parts.optimizer, lr)
         expected = batches.samples * (self.tokens_per_sample or 1.0)
         factor = parts.strategy.world_size / expected
-        losses, ids, pending = self._accumulate(batches, factor, wishes)
+        losses, ids, pending = self._accumulate(batches, factor, requests)
         total, *metrics, weight, stop, save, end = pending.wait()
         if not math.isfinite(total):
             raise_for_bad_loss(parts.strategy.group, losses, ids, what=f"loss in step {step}")
@@ -179,12 +179,12 @@ class Stepper:
         )
 
     def _accumulate(
-        self, batches: StepBatches, factor: float, wishes: Wishes
+        self, batches: StepBatches, factor: float, requests: StepRequests
     ) -> tuple[WeightedSum, list[Ids], PendingSum]:
         """Run forward and backward of every microbatch; each loss is multiplied by its weight and `factor`.
 
         Returns:
-            This rank's losses, its samples, and [loss × weight, …, weight, *wishes] being summed over all
+            This rank's losses, its samples, and [loss × weight, …, weight, *requests] being summed over all
             ranks.
             The sum begins before the last backward, so that no rank waits for it.
         """
@@ -201,7 +201,7 @@ class Stepper:
                 ids.append(microbatch.ids)
                 if last:
                     self._check_names(losses)
-                    sums = losses.with_numbers(*wishes.numbers(), device=strategy.device)
+                    sums = losses.with_numbers(*requests.numbers(), device=strategy.device)
                     pending = strategy.group.start_sum(sums)
                 share = checked.weight * factor
                 # a factor of 1 is the usual case: saves one operation in forward and backward
