@@ -69,7 +69,7 @@ def test_a_missing_uv_is_named(
     (tmp_path / "train.py").touch()
     (tmp_path / "run.toml").write_text('[run]\nscript = "train.py"\nenvironment = "uv"\n')
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("torchdeck.agent.environments.state.find_uv", lambda: None)
+    monkeypatch.setattr("torchdeck.agent.environments.make.find_uv", lambda: None)
     assert untraced("run.toml") == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "uv is not installed on localhost, and cannot make the environment: install uv there" in shown

@@ -14,10 +14,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.agent.environments.environment_files import LOCK, Source
-from torchdeck.agent.environments.made import lock_path, marker_path, packages_of, read_made, write_marker
+from torchdeck.agent.environments.environment_files import LOCK, Source, platform_name
+from torchdeck.agent.environments.made import (
+    all_made,
+    lock_path,
+    marker_path,
+    packages_of,
+    read_made,
+    write_marker,
+)
 from torchdeck.agent.environments.making import Making
 from torchdeck.agent.processes.child_process import ChildProcess
+from torchdeck.contract.inventory import UvFacts
 from torchdeck.contract.layout import Home
 from torchdeck.contract.lock_file import try_lock
 
@@ -52,6 +60,12 @@ def find_uv() -> str | None:
     """Return the path of uv, on PATH or where its installers put it; None without it."""
     usual = os.pathsep.join(str(Path.home() / folder) for folder in _USUAL)
     return shutil.which("uv") or shutil.which("uv", path=usual)
+
+
+def uv_facts(home: Home) -> UvFacts:
+    """Return where uv is on this node, and which environments `home` has. No process is started."""
+    made = {each.key: (each.torch, each.numpy) for each in all_made(home)}
+    return UvFacts(find_uv(), platform_name(), made)
 
 
 def use_environment(

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from torchdeck.agent.environments.state import uv_facts
+from torchdeck.agent.environments.make import uv_facts
 from torchdeck.agent.gpus import gpu_facts
 from torchdeck.agent.inbox import is_request_name
 from torchdeck.agent.probe import network, pythons, run_folders, runs, system

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
@@ -26,13 +27,14 @@ from torchdeck.distributed.rank_settings import DistributedSettings
 from torchdeck.distributed.strategies.checkpoints import Checkpoints
 from torchdeck.distributed.strategies.configs import HasStrategy, settings_of, strategy_table
 from torchdeck.distributed.strategies.devices import on_device
-from torchdeck.distributed.strategies.gradient_norm import factor_within, square_of_norm
 from torchdeck.distributed.strategies.replaced_parameters import check_trains
 from torchdeck.distributed.strategies.scaled_gradients import ScaledGradients
 from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+_NORM_FLOOR = 1e-6
 
 
 class DistributedStrategy(Checkpoints, ABC):
@@ -219,7 +221,7 @@ class DistributedStrategy(Checkpoints, ABC):
             if not math.isfinite(norm):
                 return norm
         if norm is not None and max_norm is not None:
-            scale *= factor_within(norm, max_norm)
+            scale *= min(1.0, max_norm / (norm + _NORM_FLOOR))  # as torch's clip_grad_norm_
         if scale != 1.0 and gradients:
             torch._foreach_mul_(gradients, scale)
         return norm
@@ -253,7 +255,11 @@ class DistributedStrategy(Checkpoints, ABC):
 
     def local_square(self, gradients: list[Tensor]) -> float:
         """Return the squared norm of this rank's part of the gradient."""
-        return square_of_norm(gradients)
+        if len({(gradient.device, gradient.dtype) for gradient in gradients}) == 1:
+            # same result as get_total_norm, without its sorting by device and dtype
+            norms = torch._foreach_norm(gradients)  # noqa: SLF001 - as torch's own does; has no public name
+            return float(torch.linalg.vector_norm(torch.stack(norms))) ** 2
+        return float(get_total_norm(gradients)) ** 2
 
     def total_square(self, local: float) -> float:
         """Return the squared norm of the whole gradient, given that of this rank's part."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.distributed.group.agreement import require_same
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
 from torchdeck.distributed.recipe_loading import RecipeError
-from torchdeck.distributed.strategies.same_strategy import check_same_strategy
 from torchdeck.environment import Place
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_OWN = ("ddp", "fsdp", "hsdp")
+"""Tables that are fields of the settings."""
 
 
 class Membership:
@@ -66,7 +71,7 @@ class Membership:
         if self._group is None:
             self._group = self._join()
             try:
-                check_same_strategy(self._group, self.name, self.settings, self.precision)
+                _check_same_strategy(self._group, self.name, self.settings, self.precision)
             except RecipeError:
                 self.close()
                 raise
@@ -134,3 +139,31 @@ class Membership:
         if self._group is not None:
             self._group.close()
             self._group = None
+
+
+def _check_same_strategy(
+    group: ProcessGroup, name: str, settings: DistributedSettings, precision: Precision
+) -> None:
+    """Check that all ranks have the same strategy, options of it and precision, before they exchange
+    anything else; every rank must call this.
+
+    Raises:
+        AgreementError: on every rank, naming the option, two ranks and their values.
+    """
+    if group.world_size == 1:
+        return
+    _check(group, {"strategy": name, "precision": precision.name})
+    tables = {"fsdp", "hsdp"} if name == "hsdp" else {name}
+    _check(group, {table: _options(settings, table) for table in sorted(tables)})
+
+
+def _options(settings: DistributedSettings, table: str) -> Mapping[str, Any]:
+    if table in _OWN:
+        return dataclasses.asdict(getattr(settings, table))
+    given: Mapping[str, Any] = settings.options.get(table, {})
+    return given
+
+
+def _check(group: ProcessGroup, values: Mapping[str, Any]) -> None:
+    advice = "Start every rank with the same strategy, options and precision"
+    require_same(group, values, what="strategies", advice=advice)

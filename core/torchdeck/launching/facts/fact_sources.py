@@ -97,7 +97,7 @@ class FactSources:
         """Return the interpreters with environments made by uv; see `with_environments`. `uv` is that of
         other nodes.
         """
-        from torchdeck.agent.environments.state import uv_facts
+        from torchdeck.agent.environments.make import uv_facts
         from torchdeck.launching.facts.planned_environments import with_environments
 
         return with_environments(config, interpreters, uv, uv_facts(Home(self._home)))
