@@ -144,17 +144,31 @@ SMI_FIELDS = (
     ("pcie.link.width.current", "pcie_width", 1.0),
 )
 """nvidia-smi's field, our series, and what its unit is multiplied by to get ours."""
+MEMORY_CLOCK = ("clocks.mem", "memory_clock_mhz", 1.0)
+DETAILED_FIELDS = (
+    (*SMI_FIELDS, MEMORY_CLOCK, ("clocks_event_reasons.active", "throttle_reasons", 1.0)),
+    (*SMI_FIELDS, MEMORY_CLOCK, ("clocks_throttle_reasons.active", "throttle_reasons", 1.0)),
+    SMI_FIELDS,
+)
+"""The same for a monitored node, tried in this order: older drivers know the reasons by another name."""
+UNKNOWN_FIELD = "is not a valid field"
+"""Part of what nvidia-smi prints if its driver does not know a field; it then answers nothing else."""
+_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+"""NVML's functions for the bit mask of reasons, under their new and their old name."""
 
 Sampler = Callable[[], "dict[str, float]"]
 
 
-def gpu_sampler() -> Sampler | None:
+def gpu_sampler(*, is_detailed: bool = False) -> Sampler | None:
     """Return a sampler of `gpu<i>_` util (percent), memory_used_bytes, memory_total_bytes, temperature_c,
     power_w, clock_mhz (of its multiprocessors), power_limit_w and pcie_width (lanes).
 
+    If `is_detailed`, also of memory_clock_mhz and throttle_reasons (NVML's bit mask).
     None if the node has no NVIDIA GPU that can be queried. The first use may take seconds: not for the loop.
     """
-    return _nvml_sampler() or _smi_sampler()
+    return _nvml_sampler(is_detailed=is_detailed) or _smi_sampler(
+        DETAILED_FIELDS if is_detailed else (SMI_FIELDS,)
+    )
 
 
 def of_gpu(values: Mapping[str, float], index: int) -> dict[str, float]:
@@ -163,16 +177,17 @@ def of_gpu(values: Mapping[str, float], index: int) -> dict[str, float]:
     return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
 
-def parse_smi(text: str) -> dict[str, float]:
+def parse_smi(text: str, fields: Sequence[tuple[str, str, float]] = SMI_FIELDS) -> dict[str, float]:
     """Rows of `nvidia-smi --query-gpu=index,...` as CSV without header and units; "[N/A]" is left out."""
     values = {}
     for line in text.splitlines():
         index, *words = [word.strip() for word in line.split(",")]
         if not index.isdecimal():
             continue
-        for (_, name, factor), word in zip(SMI_FIELDS, words, strict=False):  # a driver may answer less
+        for (_, name, factor), word in zip(fields, words, strict=False):  # a driver may answer less
             with contextlib.suppress(ValueError):
-                values[f"gpu{index}_{name}"] = float(word) * factor
+                number = float(int(word, 16)) if word.startswith("0x") else float(word)
+                values[f"gpu{index}_{name}"] = number * factor
     return values
 
 
@@ -188,27 +203,28 @@ def gone_devices(devices: Sequence[str]) -> list[str]:
     return [device for device in devices if device not in listed] if listed else []
 
 
-def _smi_sampler() -> Sampler | None:
+def _smi_sampler(tried: Sequence[Sequence[tuple[str, str, float]]]) -> Sampler | None:
     program = shutil.which("nvidia-smi")
     if program is None:
         return None
-    fields = ",".join(("index", *(field for field, _, _ in SMI_FIELDS)))
-    argv = [program, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    left = list(tried)
 
     def sample() -> dict[str, float]:
-        result = subprocess.run(argv, capture_output=True, text=True, timeout=SMI_TIMEOUT, check=False)
-        return parse_smi(result.stdout) if result.returncode == 0 else {}
+        while True:
+            names = ",".join(("index", *(field for field, _, _ in left[0])))
+            argv = [program, f"--query-gpu={names}", "--format=csv,noheader,nounits"]
+            result = subprocess.run(argv, capture_output=True, text=True, timeout=SMI_TIMEOUT, check=False)
+            if result.returncode == 0:
+                return parse_smi(result.stdout, left[0])
+            if len(left) == 1 or UNKNOWN_FIELD not in result.stdout + result.stderr:
+                return {}
+            del left[0]
 
     return sample
 
 
-def _nvml_sampler() -> Sampler | None:
-    try:
-        nvml: Any = importlib.import_module("pynvml")
-        nvml.nvmlInit()
-        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-    except Exception:  # noqa: BLE001 - no package, no driver, no permission: there is nothing to ask
-        return None
+def _nvml_sampler(*, is_detailed: bool) -> Sampler | None:
+    nvml, handles = _nvml_handles()
     if not handles:
         return None
 
@@ -216,9 +232,36 @@ def _nvml_sampler() -> Sampler | None:
         values: dict[str, float] = {}
         for index, handle in enumerate(handles):
             values.update(_nvml_values(nvml, index, handle))
+            if is_detailed:
+                values.update(_nvml_details(nvml, index, handle))
         return values
 
     return sample
+
+
+def _nvml_handles() -> tuple[Any, list[Any]]:
+    """Return NVML and its handles of all GPUs; no handles if it cannot be used."""
+    try:
+        nvml: Any = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        count = nvml.nvmlDeviceGetCount()
+        return nvml, [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+    except Exception:  # noqa: BLE001 - no package, no driver, no permission: there is nothing to ask
+        return None, []
+
+
+def _nvml_details(nvml: Any, index: int, handle: Any) -> dict[str, float]:
+    values = {}
+    with contextlib.suppress(nvml.NVMLError):
+        clock = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)
+        values[f"gpu{index}_memory_clock_mhz"] = float(clock)
+    for name in _REASONS:
+        read = getattr(nvml, name, None)  # a package may have one of them, and the driver another
+        if read is not None:
+            with contextlib.suppress(nvml.NVMLError):
+                values[f"gpu{index}_throttle_reasons"] = float(read(handle))
+                break
+    return values
 
 
 def _nvml_values(nvml: Any, index: int, handle: Any) -> dict[str, float]:
@@ -237,3 +280,36 @@ def _nvml_values(nvml: Any, index: int, handle: Any) -> dict[str, float]:
         with contextlib.suppress(nvml.NVMLError):  # this device does not tell it
             values[f"gpu{index}_{name}"] = float(read())
     return values
+
+
+# Processes that use GPUs, of all users.
+
+UserLister = Callable[[], "list[dict[str, Any]]"]
+
+
+def gpu_user_lister() -> UserLister | None:
+    """Return a function that lists compute processes: uuid, pid and memory in bytes (None if not reported).
+
+    It raises OSError or subprocess.SubprocessError if nvidia-smi fails. None if the node has no NVIDIA GPU
+    that can be queried.
+    """
+    nvml, handles = _nvml_handles()
+    if handles:
+        return lambda: [user for handle in handles for user in _nvml_users(nvml, handle)]
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    return lambda: users(_query(program, "compute-apps", _USER_FIELDS, SMI_TIMEOUT))
+
+
+def _nvml_users(nvml: Any, handle: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    with contextlib.suppress(nvml.NVMLError):
+        uuid = nvml.nvmlDeviceGetUUID(handle)
+        name = uuid.decode() if isinstance(uuid, bytes) else str(uuid)
+        for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle):
+            memory = process.usedGpuMemory  # None if the driver does not tell
+            found.append(
+                {"uuid": name, "pid": int(process.pid), "memory": None if memory is None else int(memory)}
+            )
+    return found

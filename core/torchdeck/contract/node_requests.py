@@ -19,6 +19,7 @@ class ProbeRequest(TextEnum):
     SAMPLE = "sample"
     OWNERS = "owners"
     CLEAN = "clean"
+    END_PROCESS = "end_process"
     LISTEN = "listen"
     REACH = "reach"
     SEEN = "seen"

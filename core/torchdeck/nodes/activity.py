@@ -13,12 +13,12 @@ from typing import Any
 
 import psutil
 
-from torchdeck.agent.gpus import Sampler, gpu_sampler
-from torchdeck.agent.leases import lease_holder
+from torchdeck.agent.gpus import Sampler
 from torchdeck.agent.machine import MachineSampler
 from torchdeck.agent.probe.system import nearest, usable_cores
-from torchdeck.contract.inventory import Device
-from torchdeck.contract.layout import Home
+from torchdeck.contract.inventory import LOCALHOST, Device
+from torchdeck.nodes.gpus.gpu_now import NodeGpus
+from torchdeck.nodes.gpus.here import GpusHere
 from torchdeck.nodes.this_machine import probe_gpus
 
 # Load of each core of this machine.
@@ -109,6 +109,9 @@ class ProcessActivity:
     """The run it belongs to; empty if it belongs to none of this user's."""
 
 
+NO_GPUS = NodeGpus(LOCALHOST, (), None, {}, {}, None, "")
+
+
 @dataclass(frozen=True)
 class Activity:
     """One machine at one moment."""
@@ -136,6 +139,8 @@ class Activity:
     """Processes, the busiest first."""
     core_loads: tuple[float, ...] = ()
     """Percent of each core of the machine; empty at the first poll."""
+    gpus: NodeGpus = NO_GPUS
+    """The same GPUs with all that is known of them."""
 
 
 class ActivityWatch:
@@ -148,9 +153,7 @@ class ActivityWatch:
         self._home = home
         self._machine = MachineSampler(nearest(home))
         self._cores = CoreLoads()
-        self._probe = probe
-        self._gpus = gpus
-        self._known: tuple[Device, ...] | None = None
+        self._gpus = GpusHere(home, probe=probe, sampler=gpus)
         self._watched: dict[int, psutil.Process] = {}
         self._processes: tuple[ProcessActivity, ...] = ()
         self._due = 0.0
@@ -161,6 +164,7 @@ class ActivityWatch:
         """
         values = self._machine.sample()
         disk = psutil.disk_usage(str(nearest(self._home)))
+        gpus = self._gpus.look()
         return Activity(
             time=time.time(),
             host=platform.node(),
@@ -174,28 +178,10 @@ class ActivityWatch:
             disk_total=disk.total,
             received=values.get("net_rx_bytes_per_s", 0.0),
             sent=values.get("net_tx_bytes_per_s", 0.0),
-            devices=self._devices(),
+            devices=tuple(_device(device, gpus) for device in gpus.devices),
             processes=self._busiest(),
             core_loads=self._cores.look(),
-        )
-
-    def _devices(self) -> tuple[DeviceActivity, ...]:
-        if self._known is None:
-            self._known = self._probe()
-            self._gpus = self._gpus or (gpu_sampler() if self._known else None)
-        values = self._gpus() if self._gpus is not None else {}
-        return tuple(self._device(device, values) for device in self._known)
-
-    def _device(self, device: Device, values: dict[str, float]) -> DeviceActivity:
-        holder = lease_holder(Home(self._home).leases, device.key)
-        name = f"gpu{device.index}"
-        return DeviceActivity(
-            device,
-            utilisation=values.get(f"{name}_util"),
-            memory_used=values.get(f"{name}_memory_used_bytes"),
-            temperature=values.get(f"{name}_temperature_c"),
-            power=values.get(f"{name}_power_w"),
-            owner=None if holder is None else Owner(str(holder["run_id"]), str(holder["name"])),
+            gpus=gpus,
         )
 
     def _busiest(self) -> tuple[ProcessActivity, ...]:
@@ -222,6 +208,18 @@ class ActivityWatch:
         # a process without memory of its own is a kernel thread
         self._processes = tuple(item for item in found if item is not None and item.resident)
         return self._processes
+
+
+def _device(device: Device, gpus: NodeGpus) -> DeviceActivity:
+    owner, name = gpus.owners.get(device.key), f"gpu{device.index}"
+    return DeviceActivity(
+        device,
+        utilisation=gpus.values.get(f"{name}_util"),
+        memory_used=gpus.values.get(f"{name}_memory_used_bytes"),
+        temperature=gpus.values.get(f"{name}_temperature_c"),
+        power=gpus.values.get(f"{name}_power_w"),
+        owner=None if owner is None else Owner(*owner),
+    )
 
 
 def _described(process: psutil.Process, cpu: float) -> ProcessActivity | None:

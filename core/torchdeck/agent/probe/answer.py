@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from torchdeck.agent.environments.make import uv_facts
 from torchdeck.agent.gpus import gpu_facts
 from torchdeck.agent.inbox import is_request_name
-from torchdeck.agent.probe import network, pythons, run_folders, runs, system
+from torchdeck.agent.probe import gpu_processes, network, pythons, run_folders, runs, system
 from torchdeck.agent.probe.disk_speed import disk_speed
 from torchdeck.agent.probe.environments import environments
 from torchdeck.agent.probe.network import Listener, reach
@@ -46,6 +46,7 @@ def serve(questions: TextIO, answers: TextIO) -> None:
         ProbeRequest.SAMPLE: Sampling().sample,
         ProbeRequest.OWNERS: lambda question: {"owners": owners(question)},
         ProbeRequest.CLEAN: clean,
+        ProbeRequest.END_PROCESS: gpu_processes.end_process,
         ProbeRequest.LISTEN: listen,
         ProbeRequest.REACH: reached,
         ProbeRequest.SEEN: seen,
@@ -126,16 +127,20 @@ class Sampling:
     def __init__(self) -> None:
         self._machine: Any = None
         self._gpus: Any = None
+        self._users: Any = None
 
     def sample(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Series of the machine and its GPUs, owners of leased devices, runs with processes here."""
+        """Series of the machine and its GPUs, owners of leased devices; with `runs` the runs with processes
+        here and the processes on GPUs.
+        """
         home = _home(question)
         if self._machine is None:
-            from torchdeck.agent.gpus import gpu_sampler
+            from torchdeck.agent.gpus import gpu_sampler, gpu_user_lister
             from torchdeck.agent.machine import MachineSampler
 
             self._machine = MachineSampler(system.nearest(home))
-            self._gpus = gpu_sampler()
+            self._gpus = gpu_sampler(is_detailed=True)
+            self._users = gpu_user_lister()
         values = self._machine.sample()
         if self._gpus is not None:
             values.update(self._gpus())
@@ -145,6 +150,7 @@ class Sampling:
             "load": os.getloadavg(),
             ProbeRequest.OWNERS: owners(question),
             ProbeRequest.RUNS: runs.running() if question.get("runs") else None,
+            "gpu_processes": gpu_processes.gpu_processes(self._users) if question.get("runs") else None,
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -149,6 +149,33 @@ class RunHere(NodeData):
     user: Text
     supervised: bool
     """Whether an agent or shim of it is alive there; else its processes are orphans."""
+
+
+class GpuProcessHere(NodeData):
+    """Process that uses a GPU of the node."""
+
+    uuid: Text
+    """UUID of the GPU."""
+    pid: Count
+    memory: Count | None = None
+    """Bytes; None if the driver does not report it."""
+    process: dict[Text, Text | Count] | None = Field(default=None, max_length=8)
+    """Its identity; None if it is not visible there, as from within a container."""
+    user: Text = ""
+    command: Text = ""
+    run_id: Text = ""
+    """The run it belongs to; empty if to none that is visible."""
+    endable: bool = False
+    """Whether the user of the session may end it."""
+
+
+class ProcessEnd(NodeData):
+    """Result of ending a process."""
+
+    outcome: Literal["ended", "killed", "gone", "refused", "left"]
+    """`killed`: it ignored SIGTERM; `gone`: it had ended before; `left`: it does not end."""
+    why: Text = ""
+    """Reason for `refused` and `left`, as a sentence."""
 
 
 class Cleaned(NodeData):

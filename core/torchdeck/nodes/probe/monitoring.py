@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.inventory.schema import NodeEntry
-from torchdeck.nodes.probe.facts import NodeData, NodeFacts, RunHere, Text, facts_from
+from torchdeck.nodes.probe.facts import GpuProcessHere, NodeData, NodeFacts, RunHere, Text, facts_from
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.probe.probing import LIMIT, Connect, Question, fields_of, open_probe_session
 from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, NeedsLoginError
@@ -68,6 +68,8 @@ class Sample(NodeData):
     """Device → the run that has leased it."""
     runs: tuple[RunHere, ...] | None = None
     """Runs with processes on the node; None if not queried."""
+    gpu_processes: Annotated[tuple[GpuProcessHere, ...], Field(max_length=1024)] | None = None
+    """Processes on its GPUs; None if not queried, or unknown."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class NodeNow:
     facts: NodeFacts | None = None
     sample: Sample | None = None
     runs: tuple[RunHere, ...] = ()
+    gpu_processes: tuple[GpuProcessHere, ...] | None = None
+    """Processes on its GPUs; None if unknown."""
 
     @property
     def is_up(self) -> bool:
@@ -202,8 +206,9 @@ class NodeMonitor:
             while not self._is_stopped:
                 due = max(due + self._pace.interval, time.monotonic())
                 sample = self._sample(probe_session, facts, with_runs=count % RUNS_EVERY == 0)
-                runs = news.runs if sample.runs is None else sample.runs
-                news = replace(news, heard=time.time(), sample=sample, runs=runs)
+                if sample.runs is not None:
+                    news = replace(news, runs=sample.runs, gpu_processes=sample.gpu_processes)
+                news = replace(news, heard=time.time(), sample=sample)
                 self._tell(news)
                 count += 1
                 self._wants_retry = False  # it is connected

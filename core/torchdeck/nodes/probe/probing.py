@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any
 
 from torchdeck.contract.node_requests import ProbeRequest
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.background import in_background
 from torchdeck.nodes.inventory.schema import NodeEntry
-from torchdeck.nodes.probe.facts import Cleaned, NodeFacts, facts_from
+from torchdeck.nodes.probe.facts import Cleaned, NodeFacts, ProcessEnd, facts_from
 from torchdeck.nodes.probe.opening import LIMIT, Connect, Talking, left, open_probe_session
 from torchdeck.nodes.probe.probe_session import ClockOffset, PythonEndedError, understood
 from torchdeck.nodes.ssh.errors import (
@@ -30,6 +31,7 @@ __all__ = [
     "Probed",
     "Question",
     "clean_node",
+    "end_process",
     "fields_of",
     "open_probe_session",
     "probe_node",
@@ -148,6 +150,22 @@ def clean_node(
         answer = probe_session.ask(ProbeRequest.CLEAN, limit, run_ids=list(run_ids), home=entry.home)
     with understood(name):
         return Cleaned.model_validate(answer).model_dump()
+
+
+END_LIMIT = 20.0
+"""Timeout in seconds to connect and end a process: more than the graces of `agent.probe.gpu_processes`."""
+
+
+def end_process(name: str, entry: NodeEntry, connect: Connect, process: ProcessIdentity) -> ProcessEnd:
+    """End one process on a node that uses a GPU there.
+
+    Raises:
+        SshError, ProbeError: the node cannot be reached, or did not answer.
+    """
+    with open_probe_session(name, entry, connect, LIMIT) as probe_session:
+        answer = probe_session.ask(ProbeRequest.END_PROCESS, END_LIMIT, process=process.to_json())
+    with understood(name):
+        return ProcessEnd.model_validate(answer)
 
 
 def fields_of(entry: NodeEntry, question: Question) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""GPUs of monitored nodes: their values, owners and histories."""

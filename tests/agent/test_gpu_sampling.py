@@ -1,0 +1,81 @@
+"""Details of GPUs and processes on them, from a stand-in nvidia-smi and pynvml."""
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fakes.nvidia_smi import fake_nvidia_smi
+from torchdeck.agent.gpus import _nvml_details, gpu_sampler, gpu_user_lister
+
+OLD_DRIVER = """case "$*" in
+*clocks_event_reasons*) echo 'Field "clocks_event_reasons.active" is not a valid field to query.'; exit 2;;
+*clocks_throttle_reasons.active*) echo "0, 10, 1, 2, 30, 40, 50, 60, 16, 2619, 0x0000000000000044";;
+*) exit 9;;
+esac"""
+
+
+@pytest.mark.processes
+def test_a_driver_that_knows_the_old_name_of_the_reasons_is_asked_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvidia-smi answers nothing if it does not know one of the fields; the new name is tried once."""
+    fake_nvidia_smi(tmp_path, f'echo "$*" >> "$0.asked"\n{OLD_DRIVER}')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    sampler = gpu_sampler(is_detailed=True)
+    assert sampler is not None
+    for values in (sampler(), sampler()):
+        assert values["gpu0_memory_clock_mhz"] == 2619
+        assert values["gpu0_throttle_reasons"] == 0x44
+    asked = (tmp_path / "nvidia-smi.asked").read_text().splitlines()
+    assert ["event" in line for line in asked] == [True, False, False]
+    assert asked[0].startswith(
+        "--query-gpu=index,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,clocks.sm,"
+        "power.limit,pcie.link.width.current,clocks.mem,clocks_event_reasons.active "
+    )
+
+
+class FakeNvml(SimpleNamespace):
+    """pynvml as far as details need it: two GPUs, of which the second knows no reasons."""
+
+    NVMLError = RuntimeError
+    NVML_CLOCK_MEM = 2
+
+    def nvmlInit(self) -> None:  # noqa: N802 (NVML's own name)
+        return
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802 (NVML's own name)
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802 (NVML's own name)
+        return index
+
+    def nvmlDeviceGetUUID(self, handle: int) -> str | bytes:  # noqa: N802 (NVML's own name)
+        return b"GPU-1" if handle else "GPU-0"
+
+    def nvmlDeviceGetClockInfo(self, handle: int, clock: int) -> int:  # noqa: N802 (NVML's own name)
+        return 1000 * clock + handle
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int) -> int:  # noqa: N802 (NVML's own name)
+        if handle:
+            raise self.NVMLError("Not Supported")
+        return 4
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:  # noqa: N802 (as above)
+        return [SimpleNamespace(pid=70 + handle, usedGpuMemory=None if handle else 512)]
+
+
+def test_nvml_tells_details_and_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the old name of the function, as older packages have it; what a device does not tell is left out."""
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    assert _nvml_details(FakeNvml(), 0, 0) == {"gpu0_memory_clock_mhz": 2000, "gpu0_throttle_reasons": 4}
+    assert _nvml_details(FakeNvml(), 1, 1) == {"gpu1_memory_clock_mhz": 2001}
+    lister = gpu_user_lister()
+    assert lister is not None
+    assert lister() == [
+        {"uuid": "GPU-0", "pid": 70, "memory": 512},
+        {"uuid": "GPU-1", "pid": 71, "memory": None},
+    ]

@@ -1,0 +1,78 @@
+"""GPUs as nodes might report them, for tests by values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torchdeck.contract.inventory import Device
+from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.nodes.gpus.gpu_now import GpuNow, GpuProcess, NodeGpus, RunHold, gpus_of
+from torchdeck.nodes.probe.facts import GpuProcessHere
+
+GIB = 2**30
+RUN = "20261122T000000Z-gpt-000000"
+
+
+def device(index: int = 0, name: str = "NVIDIA H100 80GB HBM3") -> Device:
+    return Device(index, f"GPU-{index}", name, 80 * GIB)
+
+
+def process_here(pid: int = 4321, gpu: int = 0, **changes: Any) -> GpuProcessHere:
+    """A process of another program, which the user may end; `changes` replaces what is said of it."""
+    said = {
+        "uuid": f"GPU-{gpu}",
+        "pid": pid,
+        "memory": 12 * GIB,
+        "process": ProcessIdentity(pid, 77, "b").to_json(),
+        "user": "bob",
+        "command": "python train.py --lr 3e-4",
+        "endable": True,
+    }
+    return GpuProcessHere.model_validate({**said, **changes})
+
+
+def values_of(index: int, **changes: float) -> dict[str, float]:
+    """Series of a GPU under load."""
+    found = {
+        "util": 93.0,
+        "memory_used_bytes": 60.0 * GIB,
+        "temperature_c": 66.0,
+        "power_w": 640.0,
+        "power_limit_w": 700.0,
+        "clock_mhz": 1755.0,
+        "memory_clock_mhz": 2619.0,
+        "throttle_reasons": 4.0,
+    }
+    return {f"gpu{index}_{name}": value for name, value in {**found, **changes}.items()}
+
+
+def gpu_now(
+    *processes: GpuProcessHere,
+    node: str = "node-a",
+    index: int = 0,
+    time: float | None = 100.0,
+    lease: tuple[str, str] | None = None,
+    runs: Mapping[str, RunHold] | None = None,
+    is_connected: bool = True,
+    **values: float,
+) -> GpuNow:
+    """One GPU with these processes; `values` replaces its series."""
+    one = device(index)
+    owners = {} if lease is None else {one.key: lease}
+    series = values_of(index, **values)
+    said = NodeGpus(node, (one,), time, series, owners, processes, "ann", is_connected)
+    return gpus_of(said, runs or {})[0]
+
+
+def free_gpu(**changes: Any) -> GpuNow:
+    """The same, unused."""
+    idle = {"util": 0.0, "memory_used_bytes": 0.0, "power_w": 71.0, "throttle_reasons": 1.0}
+    return gpu_now(**{**idle, **changes})
+
+
+def process_of(gpu: GpuNow) -> GpuProcess:
+    """The only process on the GPU."""
+    assert gpu.processes is not None
+    (process,) = gpu.processes
+    return process
