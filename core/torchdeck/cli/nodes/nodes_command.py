@@ -7,6 +7,8 @@ from typing import Any
 
 from torchdeck.cli.nodes import clean as nodes_clean
 from torchdeck.cli.nodes import edit as nodes_edit
+from torchdeck.cli.nodes import end as nodes_end
+from torchdeck.cli.nodes import gpus as nodes_gpus
 from torchdeck.cli.nodes import host_keys as nodes_trust
 from torchdeck.cli.nodes import import_hosts as nodes_import
 from torchdeck.cli.nodes import listing as nodes_list
@@ -18,7 +20,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its commands to the command line."""
     parser = subparsers.add_parser(
         "nodes",
-        help="list, add, edit, import, trust, probe, monitor and clean nodes",
+        help="list, add, edit, import, trust, probe, monitor and clean nodes; who holds which GPU",
         description="The node inventory, nodes.toml in Torchdeck's home. NODE is a node's name, a group, a "
         "range such as gpu[0-3], or tag:TAG.",
     )
@@ -29,4 +31,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     nodes_trust.add_parser(commands)
     nodes_probe.add_parser(commands)
     nodes_monitor.add_parser(commands)
+    nodes_gpus.add_parser(commands)
+    nodes_end.add_parser(commands)
     nodes_clean.add_parser(commands)

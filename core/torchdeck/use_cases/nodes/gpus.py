@@ -155,6 +155,6 @@ def end_words(request: EndRequest, end: ProcessEnd) -> str:
     texts = {
         "ended": f"Ended {process}.",
         "killed": f"Killed {process}: it ignored SIGTERM.",
-        "gone": f"{process.capitalize()} had already ended.",
+        "gone": f"P{process[1:]} had already ended.",
     }
     return texts.get(end.outcome) or f"Did not end {process}: {end.why}."
