@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from torchdeck.quantities import ago, duration, epochs, metric, moment
 from torchdeck.runs.folders.notes import Note
+from torchdeck.runs.plots.units import throughput_text
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.run_state import RunState
 from torchdeck.runs.training_progress import time_left
 from torchdeck_app.runs.abilities import is_unfollowed, last_known
 from torchdeck_app.runs.page.activity_texts import PHASES
-from torchdeck_app.runs.plots.units import throughput_text
 from torchdeck_app.widgets.state_badge import UNREADABLE, Look, look_of_run
 
 READING = Look("◷", "reading", "quiet")

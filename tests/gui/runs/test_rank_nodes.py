@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pytestqt.qtbot import QtBot
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.folders.rank_nodes import RankNodes, nodes_of, rank_words
+from torchdeck.runs.plots.stragglers import Straggler, sentence
 from torchdeck_app.runs.logs.log_bar import LogBar
 from torchdeck_app.runs.logs.log_reader import LogReader
 from torchdeck_app.runs.logs.messages import Choice, LogPage, Search
-from torchdeck_app.runs.page.stragglers import Straggler, sentence
-from torchdeck_app.runs.rank_nodes import RankNodes, nodes_of, rank_words
 from torchdeck_app.theme.theme import Theme
 
 

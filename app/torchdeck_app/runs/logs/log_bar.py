@@ -8,9 +8,9 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QComboBox, QHBoxLayout, QLineEdit, QToolButton, QWidget
 
+from torchdeck.runs.folders.rank_nodes import rank_words
 from torchdeck.runs.logs.merged import STREAMS
 from torchdeck_app.runs.logs.messages import Choice, Found, LogPage, Search
-from torchdeck_app.runs.rank_nodes import rank_words
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip

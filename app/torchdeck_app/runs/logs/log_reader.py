@@ -11,11 +11,11 @@ from typing import Any
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
+from torchdeck.runs.folders.rank_nodes import RankNodes
 from torchdeck.runs.logs.line_pattern import LinePattern, PatternError, SlowPatternError
 from torchdeck.runs.logs.merged import LogLine, MergedLog
 from torchdeck.runs.logs.search import LineSearch, error_search
 from torchdeck_app.runs.logs.messages import Choice, Found, LogPage, Search
-from torchdeck_app.runs.rank_nodes import RankNodes
 
 SLICE = 0.05
 """Seconds of searching between two answers."""

@@ -9,10 +9,10 @@ from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.quantities import duration, epochs, size
 from torchdeck.runs import reasons
 from torchdeck.runs.links import LinkState
+from torchdeck.runs.plots.units import throughput_text
 from torchdeck.runs.run_state import RankView, RunState
 from torchdeck.runs.training_progress import TrainingProgress, time_left
 from torchdeck.runs.view import RunView
-from torchdeck_app.runs.plots.units import throughput_text
 
 PHASES = {
     "": "starting",

@@ -9,14 +9,15 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from torchdeck_app.runs.page.rank_reading import Matrix
-from torchdeck_app.runs.page.stragglers import Straggler, ratios
-from torchdeck_app.runs.plots.exchange import Array
-from torchdeck_app.runs.plots.geometry import Scale, stepped_range
+from torchdeck.runs.folders.rank_nodes import rank_words
+from torchdeck.runs.plots.exchange import Array
+from torchdeck.runs.plots.ranges import stepped_range
+from torchdeck.runs.plots.rank_matrix import Matrix
+from torchdeck.runs.plots.stragglers import Straggler, ratios
+from torchdeck.runs.plots.units import value_text
+from torchdeck.runs.plots.x_axis import x_text, x_ticks
+from torchdeck_app.runs.plots.geometry import Scale
 from torchdeck_app.runs.plots.painting import BOTTOM, LEFT
-from torchdeck_app.runs.plots.units import value_text
-from torchdeck_app.runs.plots.x_axis import x_text, x_ticks
-from torchdeck_app.runs.rank_nodes import rank_words
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.chart import LEVELS, levels, viridis

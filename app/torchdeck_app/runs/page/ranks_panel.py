@@ -20,13 +20,13 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.plots.rank_matrix import Asked, Matrix, MatrixReader
+from torchdeck.runs.plots.stragglers import sentence
+from torchdeck.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck.runs.view import RunView
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.background_loop import Feed
 from torchdeck_app.runs.page.rank_heat_map import HeatMap
-from torchdeck_app.runs.page.rank_reading import Asked, Matrix, MatrixReader
-from torchdeck_app.runs.page.stragglers import sentence
-from torchdeck_app.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip

@@ -17,14 +17,15 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from torchdeck_app.runs.plots import legend
-from torchdeck_app.runs.plots.catalogue import Metric
-from torchdeck_app.runs.plots.exchange import Curve, PlotData
-from torchdeck_app.runs.plots.geometry import plot_font, plot_width, stepped_log_range, stepped_range
+from torchdeck.runs.plots import entries as legend
+from torchdeck.runs.plots.catalogue import Metric
+from torchdeck.runs.plots.exchange import Curve, PlotData
+from torchdeck.runs.plots.ranges import stepped_log_range, stepped_range
+from torchdeck.runs.plots.x_axis import Across
+from torchdeck_app.runs.plots.geometry import plot_font, plot_width
 from torchdeck_app.runs.plots.legend import paint_row
 from torchdeck_app.runs.plots.overlay import paint_cursor, paint_selection, paint_state, single_at
 from torchdeck_app.runs.plots.painting import LEFT, RIGHT, Frame, paint_axes, paint_data, ticks_in
-from torchdeck_app.runs.plots.x_axis import Across
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 

@@ -19,9 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from torchdeck.runs.plots.catalogue import Metric
+from torchdeck.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck.shown_text import shown
-from torchdeck_app.runs.plots.catalogue import Metric
-from torchdeck_app.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QRectF, QSize, Qt
@@ -12,17 +11,15 @@ from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.metrics import Owner, RunMetrics
-from torchdeck.metrics.owned_segment import rows_of
-from torchdeck_app.bridge.operations import Cancel, Operations
-from torchdeck_app.runs.plots import legend
+from torchdeck.runs.plots import entries as legend
+from torchdeck.runs.plots.catalogue import Metric
+from torchdeck.runs.plots.exchange import PlotData
+from torchdeck.runs.plots.rows_csv import write_csv
+from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.plots.canvas import PlotCanvas
-from torchdeck_app.runs.plots.catalogue import Metric
-from torchdeck_app.runs.plots.exchange import PlotData
 from torchdeck_app.runs.plots.geometry import plot_font
 from torchdeck_app.runs.plots.legend import paint_row
 from torchdeck_app.runs.plots.painting import Frame, paint
-from torchdeck_app.runs.plots.run_reader import RunReader
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
@@ -65,7 +62,7 @@ class Exporting:
         if suffix == "csv":
             self._operations.run(
                 f"writing {path.name}",
-                lambda progress, cancel: write_csv(path, layout, canvas.plotted, progress, cancel),
+                lambda progress, cancel: write_csv(path, layout, canvas.plotted, progress, cancel.check),
                 done=lambda rows: self._say(f"{rows:,} rows written to {path.name}", "secondary"),
                 failed=lambda error: self._say(f"{path.name} could not be written: {error}", "error"),
             )
@@ -135,61 +132,6 @@ def write_svg(path: Path, frame: Frame, data: PlotData, metric: Metric, palette:
     painter = QPainter(generator)
     _paint(painter, frame, data, metric, palette)
     painter.end()
-
-
-def write_csv(
-    path: Path, layout: RunLayout, metric: Metric, progress: Callable[[str], None], cancel: Cancel
-) -> int:
-    """Write all rows of the plot's metrics, of all attempts, with exact values; return the number of rows.
-
-    Columns: metric, owner (a rank or a node), attempt, step, time (unix seconds), value. A partial file is
-    kept next to `path` until it is complete.
-
-    Raises:
-        OSError: the file cannot be written, or a metrics file cannot be read.
-        CancelledError: it was cancelled.
-    """
-    run = RunReader(layout)
-    run.refresh(None)
-    metrics, metric = run.metrics, run.own(metric)
-    part = path.with_name(f".{path.name}.part")
-    written = 0
-    try:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(("metric", metric.whose, "attempt", "step", "time", "value"))
-            for name in metric.names:
-                owners: list[Owner] = list(metrics.ranks(name) if metric.whose == "rank" else ())
-                owners += metrics.nodes(name) if metric.whose == "node" else []
-                for owner in owners:
-                    progress(f"{name} of {metric.whose} {owner}")
-                    written += _write_series(writer.writerows, metrics, name, owner, cancel)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return written
-
-
-def _write_series(
-    write: Callable[[Iterable[tuple[object, ...]]], object],
-    metrics: RunMetrics,
-    name: str,
-    owner: Owner,
-    cancel: Cancel,
-) -> int:
-    """Write a series in blocks, so that a cancel takes effect soon for any number of rows."""
-    written = 0
-    for segment, limit in metrics.parts(name, owner):
-        for first in range(0, segment.rows, _ROWS_AT_ONCE):
-            cancel.check()
-            rows = rows_of(segment, name, limit, first, min(first + _ROWS_AT_ONCE, segment.rows))
-            columns = (rows.attempts, rows.steps, rows.times, rows.values)
-            write(
-                (name, owner, attempt, step, repr(time), repr(value))
-                for attempt, step, time, value in zip(*(each.tolist() for each in columns), strict=True)
-            )
-            written += len(rows)
-    return written
 
 
 def _paint(painter: QPainter, frame: Frame, data: PlotData, metric: Metric, palette: Palette) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from torchdeck_app.runs.plots import legend
-from torchdeck_app.runs.plots.exchange import Array, Curve, PlotData
+from torchdeck.runs.plots import entries as legend
+from torchdeck.runs.plots.exchange import Array, Curve, PlotData
+from torchdeck.runs.plots.units import Unit, value_text
+from torchdeck.runs.plots.x_axis import x_text
 from torchdeck_app.runs.plots.geometry import CENTRE, plot_metrics
 from torchdeck_app.runs.plots.legend import paint_place
 from torchdeck_app.runs.plots.painting import Frame, paint_curve, series_colour
-from torchdeck_app.runs.plots.units import Unit, value_text
-from torchdeck_app.runs.plots.x_axis import x_text
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.palette import Palette
 

@@ -15,8 +15,11 @@ import shiboken6
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPaintEngine, QPainter, QPen, QPolygonF
 
+from torchdeck.runs.plots.exchange import Array, Band, Curve, PlotData
+from torchdeck.runs.plots.stretches import stretches, within
+from torchdeck.runs.plots.units import Unit, log_ticks, tick_labels, tick_step, tick_values
+from torchdeck.runs.plots.x_axis import XKind, x_ticks
 from torchdeck.shown_text import shown
-from torchdeck_app.runs.plots.exchange import Array, Band, Curve, PlotData
 from torchdeck_app.runs.plots.geometry import (
     CENTRE,
     LEFT_MIDDLE,
@@ -24,11 +27,7 @@ from torchdeck_app.runs.plots.geometry import (
     Scale,
     plot_font,
     plot_metrics,
-    stretches,
-    within,
 )
-from torchdeck_app.runs.plots.units import Unit, log_ticks, tick_labels, tick_step, tick_values
-from torchdeck_app.runs.plots.x_axis import XKind, x_ticks
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.palette import Palette
 

@@ -10,19 +10,19 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.plots.catalogue import Metric
+from torchdeck.runs.plots.exchange import Answer, Request
+from torchdeck.runs.plots.plot_reader import PlotReader
+from torchdeck.runs.plots.x_axis import Across
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.background_loop import Feed
 from torchdeck_app.runs.plots.canvas import PlotCanvas
-from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.chooser import Choices, MetricChooser
-from torchdeck_app.runs.plots.exchange import Answer, Request
 from torchdeck_app.runs.plots.exporting import Exporting
 from torchdeck_app.runs.plots.legend import RunNames
 from torchdeck_app.runs.plots.overlay import Mark
-from torchdeck_app.runs.plots.plot_reader import PlotReader
 from torchdeck_app.runs.plots.plot_sheet import PlotSheet
 from torchdeck_app.runs.plots.toolbar import PlotToolbar
-from torchdeck_app.runs.plots.x_axis import Across
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import EmptyState, label

@@ -21,14 +21,15 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
 from torchdeck.quantities import counted
+from torchdeck.runs.plots.catalogue import LOSS, Metric
+from torchdeck.runs.plots.entries import Entry
+from torchdeck.runs.plots.exchange import Moments, PlotData
+from torchdeck.runs.plots.x_axis import Across
 from torchdeck_app.runs.plots.canvas import PlotCanvas
-from torchdeck_app.runs.plots.catalogue import LOSS, Metric
-from torchdeck_app.runs.plots.exchange import Moments, PlotData
 from torchdeck_app.runs.plots.geometry import RIGHT_MIDDLE, Scale, plot_font, plot_width
-from torchdeck_app.runs.plots.legend import Entry, ValueBox
+from torchdeck_app.runs.plots.legend import ValueBox
 from torchdeck_app.runs.plots.overlay import Mark
 from torchdeck_app.runs.plots.painting import LEFT, RIGHT
-from torchdeck_app.runs.plots.x_axis import Across
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip

@@ -9,9 +9,9 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QSlider, QToolButton, QVBoxLayout, QWidget
 
+from torchdeck.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.chooser import MOST_SMOOTHING, Choices
-from torchdeck_app.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme

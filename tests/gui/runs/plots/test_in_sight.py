@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 
 from support.values.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.runs.plots import legend
-from torchdeck_app.runs.plots.exchange import Curve, PlotData
+from torchdeck.runs.plots import entries as legend
+from torchdeck.runs.plots.exchange import Curve, PlotData
 from torchdeck_app.runs.plots.overlay import Mark, quiet_page
 from torchdeck_app.runs.plots.painting import LEFT, Frame
 from torchdeck_app.runs.plots.plot_grid import PlotGrid

@@ -15,11 +15,11 @@ from pytestqt.qtbot import QtBot
 
 from support.values.metrics import opened, rank_folder, segment_path, write_columns, write_rows
 from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.plots.x_axis import X_NAMES
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.chooser import MetricChooser
 from torchdeck_app.runs.plots.overlay import Mark
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
-from torchdeck_app.runs.plots.x_axis import X_NAMES
 from torchdeck_app.theme.theme import Theme
 
 START = 1e9

@@ -12,13 +12,13 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.metrics import Grid, Owner, RunMetrics, Series, Window, rows_between, sampled
 from torchdeck.quantities import size
+from torchdeck.runs.folders.rank_nodes import RankNodes
+from torchdeck.runs.plots.catalogue import OWN, Metric
+from torchdeck.runs.plots.exchange import Level
+from torchdeck.runs.plots.mapping import Mapping
+from torchdeck.runs.plots.x_axis import XKind, by_time
 from torchdeck.runs.training_progress import roles_of_run
 from torchdeck.trainers.metric_roles import LOSS, ROLES, STEP_TIME, TOKENS, Roles
-from torchdeck_app.runs.plots.catalogue import OWN, Metric
-from torchdeck_app.runs.plots.exchange import Level
-from torchdeck_app.runs.plots.mapping import Mapping
-from torchdeck_app.runs.plots.x_axis import XKind, by_time
-from torchdeck_app.runs.rank_nodes import RankNodes
 
 _KNOTS = 4096
 _REFERENCE = (LOSS, STEP_TIME, TOKENS)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from support.values.metrics import write_rows
 from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.plots.catalogue import catalogue
+from torchdeck.runs.plots.exchange import Request
+from torchdeck.runs.plots.plot_reader import PlotReader
 from torchdeck.trainers.metric_roles import Roles
-from torchdeck_app.runs.plots.catalogue import catalogue
-from torchdeck_app.runs.plots.exchange import Request
-from torchdeck_app.runs.plots.plot_reader import PlotReader
 
 
 def test_a_scripts_names_are_plotted_by_their_roles() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from torchdeck.runs.plots.units import Unit
 from torchdeck.trainers.metric_roles import ROLES, Roles
-from torchdeck_app.runs.plots.units import Unit
 
 Whose = Literal["rank", "node"]
 LOSS = "loss"

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.metrics import Owner, Window
-from torchdeck_app.runs.plots.bands import MOST_CURVES, band
-from torchdeck_app.runs.plots.catalogue import LOSS, Metric, catalogue
-from torchdeck_app.runs.plots.exchange import Answer, Array, Band, Curve, Moments, PlotData, Request
-from torchdeck_app.runs.plots.geometry import stepped_end
-from torchdeck_app.runs.plots.mapping import Mapping
-from torchdeck_app.runs.plots.run_reader import RunReader, Span, is_native
-from torchdeck_app.runs.plots.x_axis import XKind, by_time
-from torchdeck_app.runs.rank_nodes import rank_words
+from torchdeck.runs.folders.rank_nodes import rank_words
+from torchdeck.runs.plots.bands import MOST_CURVES, band
+from torchdeck.runs.plots.catalogue import LOSS, Metric, catalogue
+from torchdeck.runs.plots.exchange import Answer, Array, Band, Curve, Moments, PlotData, Request
+from torchdeck.runs.plots.mapping import Mapping
+from torchdeck.runs.plots.ranges import stepped_end
+from torchdeck.runs.plots.run_reader import RunReader, Span, is_native
+from torchdeck.runs.plots.x_axis import XKind, by_time
 
 _LOG_TIME_FACTOR = 8
 """Factor by which evenly spaced columns are finer on a logarithmic time axis."""

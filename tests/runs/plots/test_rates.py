@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchdeck.quantities import metric
-from torchdeck_app.runs.plots.units import rate_text, value_text
+from torchdeck.runs.plots.units import rate_text, value_text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchdeck.metrics import Window
-from torchdeck_app.runs.plots.exchange import Array, Band
+from torchdeck.runs.plots.exchange import Array, Band
 
 MOST_CURVES = 8
 """Number of series above which a band is drawn."""

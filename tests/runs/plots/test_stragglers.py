@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from torchdeck_app.runs.page.stragglers import sentence, stragglers
+from torchdeck.runs.plots.stragglers import sentence, stragglers
 
 
 def times(ranks: int = 8, columns: int = 40) -> np.ndarray:

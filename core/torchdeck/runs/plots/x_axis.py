@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torchdeck.quantities import brief, duration
-from torchdeck_app.runs.plots.units import log_ticks, plain, tick_labels, tick_step, tick_values
+from torchdeck.runs.plots.units import log_ticks, plain, tick_labels, tick_step, tick_values
 
 XKind = Literal["step", "relative", "wall", "tokens", "samples"]
 X_NAMES: dict[XKind, str] = {

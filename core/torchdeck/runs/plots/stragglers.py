@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from torchdeck_app.runs.plots.bands import median
-from torchdeck_app.runs.plots.exchange import Array
-from torchdeck_app.runs.rank_nodes import rank_words
+from torchdeck.runs.folders.rank_nodes import rank_words
+from torchdeck.runs.plots.bands import median
+from torchdeck.runs.plots.exchange import Array
 
 SLOW = 1.25
 """Multiple of the ranks' median above which a rank lags behind."""

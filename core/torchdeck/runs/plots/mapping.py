@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchdeck.metrics import Series
-from torchdeck_app.runs.plots.exchange import Array, Moments
-from torchdeck_app.runs.plots.x_axis import XKind, by_time
+from torchdeck.runs.plots.exchange import Array, Moments
+from torchdeck.runs.plots.x_axis import XKind, by_time
 
 
 def _none() -> Array:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.runs.page.stragglers import Straggler, stragglers
-from torchdeck_app.runs.plots.catalogue import LOSS, Metric, catalogue
-from torchdeck_app.runs.plots.exchange import Array, Moments
-from torchdeck_app.runs.plots.geometry import stepped_end
-from torchdeck_app.runs.plots.mapping import Mapping
-from torchdeck_app.runs.plots.run_reader import RunReader, Span
-from torchdeck_app.runs.plots.x_axis import XKind
+from torchdeck.runs.plots.catalogue import LOSS, Metric, catalogue
+from torchdeck.runs.plots.exchange import Array, Moments
+from torchdeck.runs.plots.mapping import Mapping
+from torchdeck.runs.plots.ranges import stepped_end
+from torchdeck.runs.plots.run_reader import RunReader, Span
+from torchdeck.runs.plots.stragglers import Straggler, stragglers
+from torchdeck.runs.plots.x_axis import XKind
 
 PREFERRED = "step_time"
 _BETTER_SMALL = frozenset({"s", "bytes"})

@@ -12,14 +12,13 @@ from support.values.metrics import opened, rank_folder, segment_path, write_colu
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 from torchdeck.metrics import Series, Window
-from torchdeck_app.runs.plots.bands import band, median
-from torchdeck_app.runs.plots.catalogue import catalogue
-from torchdeck_app.runs.plots.chooser import Choices
-from torchdeck_app.runs.plots.exchange import Request
-from torchdeck_app.runs.plots.geometry import stretches
-from torchdeck_app.runs.plots.legend import at, latest, nearest_member
-from torchdeck_app.runs.plots.mapping import Mapping
-from torchdeck_app.runs.plots.plot_reader import PlotReader
+from torchdeck.runs.plots.bands import band, median
+from torchdeck.runs.plots.catalogue import catalogue
+from torchdeck.runs.plots.entries import at, latest, nearest_member
+from torchdeck.runs.plots.exchange import Request
+from torchdeck.runs.plots.mapping import Mapping
+from torchdeck.runs.plots.plot_reader import PlotReader
+from torchdeck.runs.plots.stretches import stretches
 
 LOSS = (("loss", 400),)
 
@@ -262,16 +261,6 @@ def test_the_catalogue_knows_what_belongs_together() -> None:
     assert not found["own:grad_norm/layer.weight"].shown
     assert not found["tokens"].shown
     assert next(iter(found)) == "loss"
-
-
-def test_choices_are_remembered_and_nonsense_is_passed_over() -> None:
-    metrics = catalogue(["loss", "lr", "step_time"], [])
-    choices = Choices(order=("lr", "loss")).with_shown("step_time", on=False).with_log_y("loss", on=True)
-    again = Choices.from_json(choices.to_json())
-    assert again == choices
-    assert [metric.key for metric in again.on_board(metrics)] == ["lr", "loss"]
-    odd = {"axis": "bananas", "smoothing": "much", "order": [1, "lr"], "shown": {"lr": 3}, "log_y": None}
-    assert Choices.from_json(odd) == Choices(order=("lr",))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck_app.runs.plots.geometry import stepped_end, stepped_log_range, stepped_range
-from torchdeck_app.runs.plots.units import (
+from torchdeck.runs.plots.ranges import stepped_end, stepped_log_range, stepped_range
+from torchdeck.runs.plots.units import (
     Unit,
     log_ticks,
     plain,
@@ -16,7 +16,7 @@ from torchdeck_app.runs.plots.units import (
     tick_values,
     value_text,
 )
-from torchdeck_app.runs.plots.x_axis import x_text, x_ticks
+from torchdeck.runs.plots.x_axis import x_text, x_ticks
 
 GIB = 2.0**30
 

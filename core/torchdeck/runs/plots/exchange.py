@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from torchdeck_app.runs.plots.catalogue import Metric
-from torchdeck_app.runs.plots.x_axis import XKind
+from torchdeck.runs.plots.catalogue import Metric
+from torchdeck.runs.plots.x_axis import XKind
 
 Array = NDArray[np.float64]
 

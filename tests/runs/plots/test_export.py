@@ -9,23 +9,25 @@ import pytest
 from support.values.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
 from torchdeck.metrics.segment import Rows, Segment
-from torchdeck_app.bridge.operations import Cancel, CancelledError
-from torchdeck_app.runs.plots.catalogue import Metric
-from torchdeck_app.runs.plots.exporting import write_csv
+from torchdeck.runs.plots.catalogue import Metric
+from torchdeck.runs.plots.rows_csv import write_csv
 
 LOSS = Metric("loss", "Loss", "", "rank", ("loss",), ("train",))
 
 
-class ThirdTime(Cancel):
-    """Cancelled when it is asked for the third time."""
+class CancelledError(Exception):
+    """Raised to give up."""
+
+
+class ThirdTime:
+    """Cancels when it is asked for the third time."""
 
     asked = 0
 
-    def check(self) -> None:
+    def __call__(self) -> None:
         self.asked += 1
         if self.asked == 3:
-            self.cancel()
-        super().check()
+            raise CancelledError
 
 
 def test_little_is_read_between_two_looks_at_the_cancel(

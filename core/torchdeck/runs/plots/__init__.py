@@ -1,0 +1,1 @@
+"""Data of plots: metrics of runs, read from their files and reduced to columns of pixels."""
