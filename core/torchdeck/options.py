@@ -17,6 +17,7 @@ def option(
     description: str,
     *,
     default: Any,
+    label: str | None = None,
     unit: str | None = None,
     group: str | None = None,
     visible_if: dict[str, list[str]] | None = None,
@@ -29,6 +30,7 @@ def option(
     Args:
         description: one sentence for users.
         default: the value if the key is absent.
+        label: name for people, in sentence case. Default: the key's own words.
         unit: what a number counts or measures: "s", "steps", "samples", "bytes".
         group: heading under which a form shows it; None is the section's own.
         visible_if: other keys, by full path, and the values for which this one has an effect.
@@ -40,7 +42,7 @@ def option(
     extra = {name: value for name, value in facts.items() if value is not None}
     if path:
         extra["path"] = True
-    return Field(default, description=description, json_schema_extra=extra, **constraints)
+    return Field(default, title=label, description=description, json_schema_extra=extra, **constraints)
 
 
 def table(of: type[Section], description: str, *, visible_if: dict[str, list[str]] | None = None) -> Any:

@@ -65,6 +65,13 @@ def test_conditions_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert 'has an effect with training.optimizer = "sgd"' in capsys.readouterr().out
 
 
+def test_words_find_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the names that other trainers use, too."""
+    assert call("batch size") == 0
+    assert "training.microbatch       Batch size per GPU\n" in capsys.readouterr().out
+    assert call("zebra crossing") == 2
+
+
 def test_an_unknown_key(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2 and the nearest key."""
     assert call("training.lrr") == 2

@@ -19,7 +19,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="Without arguments: the JSON schema of run.toml. With KEY: the meaning of that key.",
     )
     parser.add_argument(
-        "key", metavar="KEY", nargs="?", help="a key or table to explain, such as training.lr"
+        "key",
+        metavar="KEY",
+        nargs="?",
+        help='a key or table to explain, such as training.lr, or words to find keys by, such as "batch size"',
     )
     parser.add_argument("--docs", action="store_true", help="print a Markdown reference of every key")
     parser.add_argument("--json", action="store_true", help="with KEY: its description as JSON")
@@ -45,6 +48,9 @@ def run(args: argparse.Namespace) -> int:
             _json(documentation.facts(args.key)) if args.json else documentation.explain(args.key)
         )
     except documentation.UnknownKeyError as error:
+        if not args.json and (found := documentation.found(args.key)):
+            sys.stdout.write(found)
+            return 0
         sys.stderr.write(f"torchdeck schema: {error}\n")
         return USAGE_ERROR
     return 0

@@ -29,15 +29,19 @@ class ClusterNodes(Section):
         min_length=1,
         right='a host name or address, as many as name gives, such as "10.0.0.[1-128]"',
     )
-    gpus: int = option("GPUs of each node; 0 if ranks run on the CPU.", default=0, ge=0, le=1024)
+    gpus: int = option(
+        "GPUs of each node; 0 if ranks run on the CPU.", label="GPUs", default=0, ge=0, le=1024
+    )
     gpu: str | None = option(
         "Model of the GPUs. The memory of known models is filled in.",
+        label="GPU model",
         default=None,
         min_length=1,
         right='the name of a GPU, such as "H100"',
     )
     memory: ByteSize | None = option(
         "Memory of one GPU. Default: that of the known model.",
+        label="GPU memory",
         default=None,
         unit="bytes",
         right='a size with its unit, such as "80GiB", or a number of bytes from 1 MiB',
@@ -45,11 +49,13 @@ class ClusterNodes(Section):
     )
     devices: list[GpuIndex] | None = option(
         "Indices of GPUs that may be used. Default: all.",
+        label="Usable GPUs",
         default=None,
         right="a list of indices below gpus, such as [0, 1, 2, 3]",
     )
     cores: int | None = option(
         "CPU cores that ranks may use on each node. Default: one per GPU.",
+        label="CPU cores",
         default=None,
         unit="cores",
         ge=1,
@@ -57,6 +63,7 @@ class ClusterNodes(Section):
     )
     host_memory: ByteSize | None = option(
         "Main memory of each node. Default: unknown.",
+        label="Main memory",
         default=None,
         unit="bytes",
         right='a size with its unit, such as "2TB", or a number of bytes from 1 MiB',
@@ -70,11 +77,13 @@ class Cluster(Section):
     nodes: list[ClusterNodes] = option(
         "Descriptions of machines, one table for identical machines. A run uses all of them, "
         "or those in distributed.nodes.",
+        label="Machines",
         default=[],
         right='tables [[cluster.nodes]], such as name = "gpu[000-127]", gpus = 8, gpu = "H100"',
     )
     intra_node: ByteRate | None = option(
         "Bandwidth of one GPU to others of its node. Default: that of NVLink if the GPU has it.",
+        label="Bandwidth in a node",
         default=None,
         unit="bytes/s",
         gt=0,
@@ -82,6 +91,7 @@ class Cluster(Section):
     )
     inter_node: ByteRate | None = option(
         "Bandwidth of one node to others, over all its network cards. Default: unknown.",
+        label="Bandwidth between nodes",
         default=None,
         unit="bytes/s",
         gt=0,

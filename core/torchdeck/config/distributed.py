@@ -41,7 +41,11 @@ class DdpOptions(Section):
     """Options of DistributedDataParallel."""
 
     bucket_size_mb: float = option(
-        "Size of a bucket of gradients that is reduced at once.", default=25.0, unit="MiB", gt=0
+        "Size of a bucket of gradients that is reduced at once.",
+        label="Bucket size (MB)",
+        default=25.0,
+        unit="MiB",
+        gt=0,
     )
     find_unused_parameters: bool = option(
         "Detect parameters that did not contribute to the loss. Slower; needed if there are some.",
@@ -60,10 +64,12 @@ class DdpOptions(Section):
         "Compression of gradients: none, bf16, or low-rank PowerSGD. From step 11 on PowerSGD omits "
         "a part of the gradients and adds it later; checkpoints contain that part, and it is reset "
         "at another world size.",
+        label="Communication hook",
         default="none",
     )
     powersgd_rank: int = option(
         "Rank of PowerSGD's approximation. Smaller sends less.",
+        label="PowerSGD rank",
         default=2,
         ge=1,
         le=1024,
@@ -82,6 +88,7 @@ class FsdpOptions(Section):
     )
     cpu_offload: bool = option(
         "Keep weights, gradients and optimizer state in main memory; the device computes.",
+        label="CPU offload",
         default=False,
     )
     wrap: Literal["block", "size"] = option(
@@ -90,13 +97,16 @@ class FsdpOptions(Section):
     )
     min_params: int = option(
         'Smallest number of parameters of a unit with wrap = "size".',
+        label="Minimum parameters",
         default=1_000_000,
         unit="parameters",
         ge=1,
         visible_if={"distributed.fsdp.wrap": ["size"]},
     )
     param_dtype: Dtype = option(
-        "Number format of gathered parameters. auto: as training.precision.", default="auto"
+        "Number format of gathered parameters. auto: as training.precision.",
+        label="Parameter dtype",
+        default="auto",
     )
     reduce_dtype: Dtype = option("Number format in which gradients are reduced. auto: fp32.", default="auto")
 
@@ -106,6 +116,7 @@ class HsdpOptions(Section):
 
     shard: int | None = option(
         "Number of ranks that share one copy of the weights. Default: the ranks of one node.",
+        label="Shard group size",
         default=None,
         unit="ranks",
         ge=1,
@@ -118,6 +129,7 @@ class DeepSpeedOptions(Section):
 
     zero_stage: int = option(
         "State that is sharded: optimizer state (1), gradients too (2), weights too (3).",
+        label="ZeRO stage",
         default=2,
         ge=1,
         le=3,
@@ -126,7 +138,11 @@ class DeepSpeedOptions(Section):
     offload_optimizer: bool = option("Keep optimizer state in main memory and step there.", default=False)
     offload_parameters: bool = option("Keep weights in main memory, too; for zero_stage = 3.", default=False)
     bucket_size_mb: float = option(
-        "Size of a bucket of gradients that is reduced at once.", default=50.0, unit="MiB", gt=0
+        "Size of a bucket of gradients that is reduced at once.",
+        label="Bucket size (MB)",
+        default=50.0,
+        unit="MiB",
+        gt=0,
     )
 
 
@@ -153,6 +169,7 @@ class Distributed(Section):
         "its place, and the run continues from its newest checkpoint with as many ranks as before. "
         "Spare nodes are the last of a list, or that many more than a range has. As many nodes may "
         "fail to answer at the start. GPUs of a spare node are not reserved.",
+        label="Spare nodes",
         default=0,
         unit="nodes",
         group="placement",
@@ -166,6 +183,7 @@ class Distributed(Section):
         "restarted at the same size, launch.max_restarts times at each size. The rank is removed "
         "when these are used up, when it fails twice with no new checkpoint in between, or when its "
         "device is gone.",
+        label="Processes per node",
         default=None,
         unit="ranks",
         group="placement",
@@ -173,17 +191,20 @@ class Distributed(Section):
     )
     devices: Literal["auto", "cpu"] | list[GpuIndex | str] = option(
         "GPUs by index or UUID. auto: all GPUs, or the CPU if there are none.",
+        label="GPUs",
         default="auto",
         group="placement",
         right='"auto", "cpu", or a list of GPU indices or UUIDs, such as [0, 1]',
     )
     backend: Literal["auto", "gloo", "nccl"] = option(
         "Communication library. auto: nccl on GPUs, gloo on the CPU.",
+        label="Communication library",
         default="auto",
         group="communication",
     )
     timeout: float = option(
         "Timeout of a collective.",
+        label="Collective timeout",
         default=600.0,
         unit="s",
         ge=1,

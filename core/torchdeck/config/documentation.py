@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import tomllib
 from collections.abc import Sequence
 from typing import Any
 
+from torchdeck.config.basic_settings import find_keys
 from torchdeck.config.keys import RECIPE_TABLES, Key, all_keys, recipe_keys
 from torchdeck.config.problems import dotted, shown
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
@@ -51,8 +55,8 @@ def reference() -> str:
         "Generated from the schema by `torchdeck schema --docs`; `torchdeck schema KEY` explains one key.",
         "Integers are accepted as numbers; no other type is converted.",
         "",
-        "| key | value | default | meaning |",
-        "|---|---|---|---|",
+        "| key | name | value | default | meaning |",
+        "|---|---|---|---|---|",
     ]
     keys = all_keys().values()
     lines += [_row(key) for key in keys if len(key.path) == 1 and key.section is None and not key.free]
@@ -73,7 +77,7 @@ def _rows(title: str, description: str, keys: Sequence[Key]) -> list[str]:
     if not keys:
         return []
     lines = ["", f"## {title}", "", *([description, ""] if description else [])]
-    return [*lines, "| key | value | default | meaning |", "|---|---|---|---|", *map(_row, keys)]
+    return [*lines, "| key | name | value | default | meaning |", "|---|---|---|---|---|", *map(_row, keys)]
 
 
 def explain(name: str) -> str:
@@ -83,20 +87,27 @@ def explain(name: str) -> str:
         UnknownKeyError: unknown key; the message names the nearest.
     """
     key = _known(name)
-    text = [key.title, f"  {key.description}", ""]
+    text = [key.title, f"  {key.label}", f"  {key.description}", ""]
     inside = [known for known in all_keys().values() if known.path[:-1] == key.path]
     if key.section is None:
         text.append(f"  value    {key.expected}")
         if not key.free or key.default:
-            text.append(f"  default  {_default(key)}")
+            text.append(f"  default  {default_of(key)}")
         if key.unit:
             text.append(f"  unit     {key.unit}")
-        text.append(f"  example  {_example(key)}")
+        text.append(f"  example  {on_command_line(key)}")
     for other, values in key.visible_if.items():
         text.append(f"  has an effect with {other} = {' or '.join(shown(value) for value in values)}")
     width = max((len(known.path[-1]) for known in inside), default=0)
     text += [f"  {known.path[-1]:<{width}}  {known.description}" for known in inside]
     return "\n".join(text) + "\n"
+
+
+def found(words: str) -> str:
+    """Return the keys that have all of `words` in names or description, one a line, for a terminal."""
+    keys = find_keys(words)
+    width = max((len(key.name) for key in keys), default=0)
+    return "".join(f"{key.name:<{width}}  {key.label}\n" for key in keys)
 
 
 def facts(name: str) -> dict[str, Any]:
@@ -108,6 +119,7 @@ def facts(name: str) -> dict[str, Any]:
     key = _known(name)
     return {
         "key": key.name,
+        "label": key.label,
         "description": key.description,
         "value": key.expected,
         "default": key.default,
@@ -133,11 +145,12 @@ def _row(key: Key) -> str:
         for other, values in key.visible_if.items()
         if other != "run.recipe"
     )
-    cells = (f"`{key.path[-1]}`", key.expected, _default(key), key.description + condition)
+    cells = (f"`{key.path[-1]}`", key.label, key.expected, default_of(key), key.description + condition)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _default(key: Key) -> str:
+def default_of(key: Key) -> str:
+    """Return the default as in a run file, or `none` or `required`."""
     if key.required:
         return "required"
     return "none" if key.default is None else _shown(key.default, key.unit)
@@ -149,15 +162,54 @@ def _shown(value: Any, unit: str | None) -> str:
     return shown(f"{mebibytes}MiB") if mebibytes and not rest else shown(value)
 
 
-def _example(key: Key) -> str:
-    """Show how the key is given on the command line."""
+def on_command_line(key: Key) -> str:
+    """Return how the key is given on the command line, with an example value."""
     repeated = next((key.path[:n] for n in range(len(key.path)) if _is_repeated(key.path[:n])), None)
     if repeated is not None:  # one of many tables cannot be named there
         return f"in a table [[{dotted(repeated)}]] of the file"
-    value = key.default
-    if value is None:
-        value = {"steps": 100, "samples": 64, "s": 10, "h": 2}.get(key.unit or "", "…")
-    return f"--set {key.name}={value if isinstance(value, str) else _shown(value, key.unit)}"
+    value = _example(key)
+    plain = re.fullmatch(r'"([\w./-]+)"', value)
+    return (
+        f"--set {key.name}={plain[1]}" if plain is not None else f"--set {shlex.quote(f'{key.name}={value}')}"
+    )
+
+
+def in_file(key: Key) -> str:
+    """Return how the key is written in a run file, with an example value; a table by its heading alone."""
+    if key.section is not None or (key.free and len(key.path) == 1):
+        return key.title
+    *table, name = key.path
+    heading = dotted(table)
+    brackets = f"[[{heading}]]\n" if _is_repeated(tuple(table)) else f"[{heading}]\n" if table else ""
+    return f"{brackets}{name} = {_example(key)}"
+
+
+_BY_UNIT = {"steps": 100, "samples": 64, "s": 60, "h": 2, "ranks": 2}
+_BY_TYPE = {"list": [], "dict": {}, "bool": True, "float": 0.5, "size": "2GB"}
+_NAMED = re.compile(r"""(?:^|such as |, or )("[^"]*"|\[.*\]|\{.*\}|[0-9][0-9.e+-]*)""")
+
+
+def _example(key: Key) -> str:
+    """Return a valid value as in a run file: the default, one that `expected` names, or one of its type."""
+    if key.default not in (None, [], {}) and not key.required:
+        return _shown(key.default, key.unit)
+    if key.choices and not key.types:
+        return shown(key.choices[0])
+    if key.unit in _BY_UNIT and {"int", "float"} & set(key.types):
+        return shown(_BY_UNIT[key.unit])
+    named = _NAMED.search(key.expected)
+    if named is not None and _is_toml(f"value = {named[1]}"):
+        return named[1]
+    by_type = "path" if key.is_path else "text" if "str" in key.types else 1
+    return shown(next((_BY_TYPE[one] for one in key.types if one in _BY_TYPE), by_type))
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _is_repeated(path: tuple[str, ...]) -> bool:

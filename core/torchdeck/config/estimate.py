@@ -22,6 +22,7 @@ class Estimate(Section):
     )
     config: str | None = option(
         "A Hugging Face config.json to read the numbers from. Keys given here win.",
+        label="Hugging Face config",
         default=None,
         path=True,
         min_length=1,
@@ -44,11 +45,16 @@ class Estimate(Section):
         "Attention heads per block. Default: one for each 128 of width.", default=None, ge=1, le=2**16
     )
     kv_heads: int | None = option(
-        "Key and value heads. Default: as many as heads.", default=None, ge=1, le=2**16
+        "Key and value heads. Default: as many as heads.",
+        label="Key/value heads",
+        default=None,
+        ge=1,
+        le=2**16,
     )
     mlp_width: int | None = option(
         "Inner size of a block's MLP. Default: 8/3 × width up to a multiple of 256 (llama), 4 × "
         "width (gpt2).",
+        label="MLP width",
         default=None,
         ge=1,
         le=2**22,
@@ -57,7 +63,12 @@ class Estimate(Section):
         "Vocabulary size. Default: 32000 (llama), 50257 (gpt2).", default=None, ge=1, le=2**24
     )
     context: int | None = option(
-        "Tokens per sample. Default: 4096 (llama), 1024 (gpt2).", default=None, ge=1, le=2**24, unit="tokens"
+        "Tokens per sample. Default: 4096 (llama), 1024 (gpt2).",
+        label="Context length",
+        default=None,
+        ge=1,
+        le=2**24,
+        unit="tokens",
     )
     tie_weights: bool | None = option(
         "The output layer shares the embedding's weights. Default: false (llama), true (gpt2).", default=None
@@ -68,6 +79,7 @@ class Estimate(Section):
     dropout: bool = option("Blocks use dropout, whose masks are kept for the backward pass.", default=False)
     microbatch: int | None = option(
         "Samples in one forward and backward pass of a rank. Default: 8. A recipe uses training.microbatch.",
+        label="Batch size per GPU",
         default=None,
         ge=1,
         le=2**20,
@@ -76,12 +88,14 @@ class Estimate(Section):
     )
     precision: Literal["fp32", "bf16", "fp16"] | None = option(
         "Number format of forward and backward passes. Default: fp32. A recipe uses training.precision.",
+        label="Mixed precision",
         default=None,
         group=_SCRIPT,
     )
     checkpointing: bool | None = option(
         "Blocks are recomputed in the backward pass. Default: false. A recipe uses "
         "training.activation_checkpointing.",
+        label="Activation checkpointing",
         default=None,
         group=_SCRIPT,
     )

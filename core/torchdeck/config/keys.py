@@ -29,6 +29,8 @@ class Key:
     description: str
     expected: str
     """Description of a valid value, in words."""
+    label: str = ""
+    """Name for people, in sentence case."""
     default: Any = None
     unit: str | None = None
     group: str | None = None
@@ -107,6 +109,7 @@ EXTENDS = Key(
     "Base run file: its values apply unless this file sets them. The path is relative to this file; a base "
     "may have a base of its own.",
     'the path of a run file, such as "base.toml"',
+    "Base file",
     types=("str",),
     optional=True,
     takes_text=True,
@@ -136,6 +139,7 @@ def _keys_of(
                 path,
                 str(info.description),
                 f"{expected} with keys {names}",
+                label_of(name, info),
                 visible_if=visible_if,
                 section=inner,
                 repeated=repeated,
@@ -144,6 +148,11 @@ def _keys_of(
             yield from _keys_of(inner, path, visible_if, recipe)
         else:
             yield _leaf(path, info, extra, visible_if, recipe)
+
+
+def label_of(name: str, info: FieldInfo) -> str:
+    """Return the label of a field: its own, or the words of its name."""
+    return info.title or name.replace("_", " ").capitalize()
 
 
 def _section(annotation: Any) -> tuple[type[Section] | None, bool]:
@@ -174,6 +183,7 @@ def _leaf(
                 else _expected(info.annotation, info.metadata, extra.get("unit"))
             )
         ),
+        label_of(path[-1], info),
         default=None if info.is_required() else info.get_default(call_default_factory=True),
         required=info.is_required(),
         unit=extra.get("unit"),

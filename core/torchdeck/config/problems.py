@@ -57,9 +57,14 @@ class Problem:
 
     @property
     def page(self) -> str:
-        """Return the table of the key in the reference; [model] and [data] have several headings there."""
-        table = self.path.partition(".")[0]
-        return f"reference/run-toml#{table}" if table in _TABLES else "reference/run-toml"
+        """Return the table of the key in the reference."""
+        return reference_page(self.path)
+
+
+def reference_page(key: str) -> str:
+    """Return the table of a key in the reference; [model] and [data] have several headings there."""
+    table = re.split(r"[.\[]", key)[0]
+    return f"reference/run-toml#{table}" if table in _TABLES else "reference/run-toml"
 
 
 class ConfigError(Refusal, ValueError):

@@ -12,8 +12,8 @@ from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
 from torchdeck.config.estimate import Estimate
 from torchdeck.config.problems import shown
+from torchdeck.config.supervision import Launch, Limits
 from torchdeck.config.training import Training
-from torchdeck.config.values.numbers import ByteSize
 from torchdeck.options import Section, option, table
 from torchdeck.recipes.options.bdh import BdhModel
 from torchdeck.recipes.options.byte_finetune import ByteFinetuneModel, PairsData
@@ -64,7 +64,11 @@ class Run(Section):
         right=f"{', '.join(map(shown, BUILTIN_RECIPES))}, or the path of a .py file",
     )
     script: str | None = option(
-        "A Python script that torchrun can start, unchanged.", default=None, path=True, min_length=1
+        "A Python script that torchrun can start, unchanged.",
+        default=None,
+        path=True,
+        min_length=1,
+        right='the path of a script, such as "train.py"',
     )
     module: str | None = option(
         "A Python module to run as with python -m.",
@@ -72,15 +76,22 @@ class Run(Section):
         min_length=1,
         right='a dotted module name, such as "mypackage.train"',
     )
-    args: list[str] = option("Arguments of the script or module.", default=[], right="a list of strings")
+    args: list[str] = option(
+        "Arguments of the script or module.",
+        label="Arguments",
+        default=[],
+        right='a list of strings, such as ["--epochs", "3"]',
+    )
     resume_args: list[str] = option(
         "Arguments with which the script or module continues from its own newest checkpoint, in addition to "
         "args. @{checkpoint} stands for that checkpoint's path. Default: as known of its trainer.",
+        label="Resume arguments",
         default=[],
         right='a list of strings, such as ["--resume", "@{checkpoint}"]',
     )
     env: dict[str, str] = option(
         "Environment variables of the ranks.",
+        label="Environment variables",
         default={},
         right='a table of strings, such as {NAME = "value"}',
     )
@@ -92,6 +103,7 @@ class Run(Section):
     )
     working_dir: str | None = option(
         "Folder in which the ranks start. Default: the folder of the run file.",
+        label="Working directory",
         default=None,
         path=True,
         min_length=1,
@@ -104,6 +116,7 @@ class Run(Section):
     sync: Literal["auto", "none"] = option(
         "auto: each run executes its own copy of the working directory, which is sent to other "
         "nodes. none: the files are used in place, at the same path on every node.",
+        label="Copy code",
         default="auto",
     )
     interpreter: str | None = option(
@@ -129,43 +142,55 @@ class Checkpoint(Section):
     every: int | Literal["auto"] | None = option(
         "Steps between checkpoints. auto: computed from the duration of a save and from mtbf. "
         "Default: only at a stop and at the end.",
+        label="Checkpoint every",
         default=None,
         unit="steps",
         right='a number of steps from 1, or "auto"',
     )
     every_epochs: int | None = option(
         "Epochs between checkpoints, instead of steps or in addition. Default: none.",
+        label="Checkpoint every epochs",
         default=None,
         unit="epochs",
         ge=1,
     )
     mtbf: float = option(
         'Mean time between failures of the whole run, for every = "auto".',
+        label="Time between failures",
         default=24.0,
         unit="h",
         gt=0,
     )
     max_stall: float = option(
         'Largest fraction of the time that saving may take with every = "auto".',
+        label="Maximum time for saving",
         default=0.035,
         gt=0,
         le=0.5,
     )
     background: bool = option(
         "Continue training while a checkpoint is written. Needs main memory for a copy of the saved state.",
+        label="Save in background",
         default=False,
     )
     keep_last: int = option(
-        "Number of newest checkpoints to keep. The final one is always kept.", default=2, ge=1
+        "Number of newest checkpoints to keep. The final one is always kept.",
+        label="Keep newest",
+        default=2,
+        ge=1,
     )
     keep_every: int | None = option(
         "Checkpoints whose step is a multiple of this are kept forever. Default: none.",
+        label="Keep every",
         default=None,
         unit="steps",
         ge=1,
     )
     keep_best: int = option(
-        "Number of checkpoints with the best values of best_metric to keep in addition.", default=0, ge=0
+        "Number of checkpoints with the best values of best_metric to keep in addition.",
+        label="Keep best",
+        default=0,
+        ge=0,
     )
     best_metric: str = option(
         "Metric of evaluations that decides which checkpoints are best.",
@@ -184,16 +209,18 @@ class Checkpoint(Section):
     resume: str = option(
         "auto: continue from this run's newest complete checkpoint. never: start from the beginning. A path: "
         "continue from that checkpoint.",
+        label="Resume from",
         default="auto",
         path=True,
         min_length=1,
         right='"auto", "never", or the path of a checkpoint',
     )
-    final: bool = option("Save a checkpoint named final at the end.", default=True)
+    final: bool = option("Save a checkpoint named final at the end.", label="Final checkpoint", default=True)
     replicas: int = option(
         "Number of other nodes that keep a copy of each node's part of a checkpoint, for nodes "
         "without a shared folder. With 1, the run can continue from its newest checkpoint without "
         "any one node.",
+        label="Copies on other nodes",
         default=0,
         unit="nodes",
         ge=0,
@@ -204,32 +231,40 @@ class Checkpoint(Section):
 class Telemetry(Section):
     """The [telemetry] table: metrics and their intervals."""
 
-    every: int = option("Steps between rows of metrics.", default=1, unit="steps", ge=1)
+    every: int = option(
+        "Steps between rows of metrics.", label="Metrics every", default=1, unit="steps", ge=1
+    )
     stats_every: int | None = option(
         "Steps between statistics of every gradient and weight tensor. Default: none.",
+        label="Tensor statistics every",
         default=None,
         unit="steps",
         ge=1,
     )
     profile_steps: tuple[int, int] | None = option(
         "First and last step that torch.profiler records, as a trace in each rank's folder. Default: none.",
+        label="Profiled steps",
         default=None,
         unit="steps",
         strict=False,
         right="two steps, the second not before the first, such as [10, 12]",
     )
     stdout: bool = option(
-        "Read loss and other numbers from standard output and standard error of a script.", default=True
+        "Read loss and other numbers from standard output and standard error of a script.",
+        label="Read printed metrics",
+        default=True,
     )
     patterns: list[str] = option(
         "Regular expressions for lines of output, tried before the known formats. Named groups name "
         "the metrics.",
+        label="Log patterns",
         default=[],
         right="a list of regular expressions with named groups, such as ['loss=(?P<loss>\\S+)']",
     )
     names: dict[str, str] = option(
         "Names of the script's own metrics by role: loss, validation_loss, lr, grad_norm, tokens_per_s, "
         "samples_per_s, step_time or epoch. Default: the usual names of known programs.",
+        label="Metric names",
         default={},
         right='a table of role and name, such as {loss = "actor/pg_loss"}',
     )
@@ -237,101 +272,16 @@ class Telemetry(Section):
         "Add callbacks to the trainer that a script uses (Hugging Face Trainer, Lightning, Accelerate, "
         "DeepSpeed, torchtitan): exact steps and metrics, and a checkpoint when the run is stopped, if the "
         "trainer can save one. In other scripts optimizer steps are counted.",
+        label="Trainer callbacks",
         default=True,
     )
     system_interval: float = option(
-        "Time between samples of CPU, memory, disk, network and GPUs.", default=1.0, unit="s", ge=0.1, le=3600
-    )
-
-
-class Limits(Section):
-    """The [limits] table: when a run is stopped to protect the machine or because time is up."""
-
-    min_free_disk: ByteSize = option(
-        "Free disk space below which the run saves a checkpoint and stops.",
-        default=512 * 2**20,
-        unit="bytes",
-        ge=0,
-        right='a size with its unit, such as "512MiB" or "2GB", or a number of bytes',
-    )
-    memory: Literal["refuse", "warn", "off"] = option(
-        "If predicted memory does not fit: refuse to start, warn, or do not predict.",
-        default="refuse",
-    )
-    max_hours: float | None = option(
-        "Time after which the run saves a checkpoint and stops. Default: no limit.",
-        default=None,
-        unit="h",
-        gt=0,
-    )
-
-
-class Launch(Section):
-    """The [launch] table: how the run is supervised."""
-
-    max_restarts: int = option(
-        "How often all ranks are restarted after a failure; with a range of ranks or nodes, at each size.",
-        default=0,
-        ge=0,
-        le=1000,
-    )
-    restart_delay: float = option("Pause before a restart.", default=1.0, unit="s", ge=0, le=86_400)
-    on_hang: Literal["watch", "stop", "restart", "exclude"] = option(
-        "If a rank hangs: report it and keep watching, stop the run, restart it, or restart it without the "
-        "rank or node that hangs, which takes a range of ranks or nodes, or a spare node.",
-        default="watch",
-        group="hangs",
-    )
-    hang_after: float = option(
-        "Time without progress after which a rank is hung, or 5 × its 99th percentile step time if "
-        "that is longer.",
-        default=30.0,
+        "Time between samples of CPU, memory, disk, network and GPUs.",
+        label="System metrics interval",
+        default=1.0,
         unit="s",
-        ge=1,
-        le=604_800,
-        group="hangs",
-    )
-    stop_grace: float = option(
-        "Time that ranks have to finish the step, save and exit.",
-        default=120.0,
-        unit="s",
-        ge=0,
-        le=86_400,
-        group="stopping",
-    )
-    kill_grace: float = option(
-        "Time between SIGTERM and SIGKILL.", default=10.0, unit="s", ge=0, le=3600, group="stopping"
-    )
-    queue: bool = option(
-        "Wait for devices that another run holds, instead of refusing to start.", default=False
-    )
-    node_grace: float = option(
-        "How long a node may be silent before the run continues or ends without it.",
-        default=120.0,
-        unit="s",
-        ge=1,
-        le=86_400,
-        group="several nodes",
-    )
-    unattended: Literal["stop", "continue"] = option(
-        "What the ranks of a node do if it has not heard from the leader for node_grace.",
-        default="stop",
-        group="several nodes",
-    )
-    lost_after: float | None = option(
-        "Time without an answer from any node after which the run is given up as LOST. Default: never, "
-        "because the fault may be this machine's network.",
-        default=None,
-        unit="s",
-        ge=60,
-        le=2_592_000,
-        group="several nodes",
-    )
-    trusted_network: bool = option(
-        "Everyone who reaches an address of the nodes may execute code as you. Required for "
-        "torchrun's c10d rendezvous, which unpickles what anyone writes into its store.",
-        default=False,
-        group="several nodes",
+        ge=0.1,
+        le=3600,
     )
 
 
@@ -340,6 +290,7 @@ class RunConfig(Section):
 
     name: str = option(
         "Name of the run. Default: the file's name without .toml.",
+        label="Name",
         default="run",
         min_length=1,
         max_length=100,

@@ -26,6 +26,7 @@ class Training(Section):
     )
     microbatch: int = option(
         "Batch size per GPU: samples in one forward and backward pass of a rank.",
+        label="Batch size per GPU",
         default=8,
         unit="samples",
         ge=1,
@@ -33,6 +34,7 @@ class Training(Section):
     accumulation: int = option(
         "Gradient accumulation: microbatches per optimizer step on each rank. Ranks synchronise at "
         "the last one only.",
+        label="Gradient accumulation",
         default=1,
         unit="microbatches",
         ge=1,
@@ -50,16 +52,24 @@ class Training(Section):
         "How the microbatches of a step in a batch plan are shared among ranks: in turn, or so that "
         "tokens or attention cost are even. With training.accumulation = 1 there is no choice per "
         "step; only the totals even out.",
+        label="Balance batches by",
         default="none",
     )
 
     optimizer: Literal["adamw", "adam", "sgd"] = option("The optimizer.", default="adamw", group="optimizer")
-    lr: float = option("Peak learning rate, at the reference batch.", default=1e-3, gt=0, group="optimizer")
+    lr: float = option(
+        "Peak learning rate, at the reference batch.",
+        label="Learning rate",
+        default=1e-3,
+        gt=0,
+        group="optimizer",
+    )
     weight_decay: float = option(
         "Weight decay of matrices. Vectors have none.", default=0.01, ge=0, group="optimizer"
     )
     betas: tuple[Beta, Beta] = option(
         "Adam's two averaging coefficients, each at least 0 and below 1.",
+        label="Adam betas",
         default=(0.9, 0.999),
         group="optimizer",
         visible_if={"training.optimizer": ["adamw", "adam"]},
@@ -76,6 +86,7 @@ class Training(Section):
     )
     clip: float | None = option(
         "Gradient clipping: largest norm of the whole gradient. Default: no clipping.",
+        label="Gradient clipping",
         default=None,
         gt=0,
         group="optimizer",
@@ -83,6 +94,7 @@ class Training(Section):
 
     schedule: Literal["constant", "linear", "cosine"] = option(
         "Learning rate schedule after the warm-up.",
+        label="Learning rate schedule",
         default="constant",
         group="schedule",
     )
@@ -95,6 +107,7 @@ class Training(Section):
     )
     min_lr_ratio: float = option(
         "Final learning rate, as a fraction of the peak.",
+        label="Minimum learning rate ratio",
         default=0.1,
         ge=0,
         le=1,
@@ -104,11 +117,13 @@ class Training(Section):
     scaling: Literal["none", "linear", "sqrt"] = option(
         "How the learning rate is scaled with the global batch size: not, in proportion, or by the "
         "square root.",
+        label="Learning rate scaling",
         default="none",
         group="schedule",
     )
     reference_batch: int | None = option(
         "Global batch size at which lr is used as written. Default: microbatch × accumulation of one rank.",
+        label="Reference batch size",
         default=None,
         unit="samples",
         ge=1,
@@ -119,6 +134,7 @@ class Training(Section):
     precision: Literal["fp32", "bf16", "fp16"] = option(
         "Mixed precision: number format of forward and backward passes. Weights stay fp32; fp16 "
         "uses a loss scaler.",
+        label="Mixed precision",
         default="fp32",
         group="speed",
     )
@@ -128,9 +144,12 @@ class Training(Section):
         default=False,
         group="memory",
     )
-    compile: bool = option("Compile the model with torch.compile.", default=False, group="speed")
+    compile: bool = option(
+        "Compile the model with torch.compile.", label="Compile the model", default=False, group="speed"
+    )
     deterministic: bool = option(
         "Use deterministic kernels only: slower, and the same bits on the same machine.",
+        label="Deterministic kernels",
         default=False,
         group="speed",
     )
@@ -140,6 +159,7 @@ class Training(Section):
 
     eval_every: int | None = option(
         "Steps between evaluations on validation data, which also run at the end. Default: no evaluations.",
+        label="Evaluate every",
         default=None,
         unit="steps",
         ge=1,
@@ -147,6 +167,7 @@ class Training(Section):
     )
     eval_batches: int = option(
         "Microbatches of validation data per evaluation, over all ranks.",
+        label="Evaluation batches",
         default=16,
         unit="microbatches",
         ge=1,
@@ -154,6 +175,7 @@ class Training(Section):
     )
     patience: int | None = option(
         "End training after this many evaluations in a row without a better validation loss. Default: never.",
+        label="Early stopping patience",
         default=None,
         unit="evaluations",
         ge=1,
@@ -161,6 +183,7 @@ class Training(Section):
     )
     min_delta: float = option(
         "Minimum decrease of the validation loss that counts as better.",
+        label="Early stopping margin",
         default=0.0,
         ge=0,
         group="evaluation",
@@ -168,6 +191,7 @@ class Training(Section):
     ema: float | None = option(
         "Decay of a moving average of the weights, which evaluations use and checkpoints keep. "
         "Default: no average.",
+        label="Weight averaging (EMA)",
         default=None,
         gt=0,
         lt=1,
@@ -176,6 +200,7 @@ class Training(Section):
 
     check_every: int | None = option(
         "Steps between comparisons of the weights on all ranks. A run with replica divergence is stopped.",
+        label="Compare replicas every",
         default=100,
         unit="steps",
         ge=1,

@@ -55,7 +55,8 @@ class User:
         """The field of a key, brought into view."""
         self.form.reveal(name)
         path = tuple(name.split("."))
-        row = self.form.groups[path[0] if len(path) > 1 else "run"].row_at(path)
+        rows = (group.row_at(path) for group in self.form.groups.values() if group.has(path))
+        row = next(rows, None)
         assert row is not None
         return row
 

@@ -20,15 +20,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from torchdeck.config.basic_settings import finds
 from torchdeck.config.problems import Problem
 from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.form.base_control import Control, SmallButton
 from torchdeck_app.launch.form.control_factory import is_wide, make_control, unit_of
 from torchdeck_app.launch.form.environment_field import INTERPRETER, EnvironmentSearch, InterpreterControl
-from torchdeck_app.launch.form.form_edits import adding, also_called, keys_of_many, label_of, removing
+from torchdeck_app.launch.form.form_edits import adding, removing
+from torchdeck_app.launch.form.form_groups import keys_of_many
 from torchdeck_app.launch.form.form_state import FieldState, Kind, kind_of
+from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.labels import plain_tip
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 
 _TOOLTIP = 80
@@ -98,10 +101,19 @@ class FieldRow(QWidget):
         self.show_state(state)
 
     def _add_name(self, state: FieldState) -> None:
-        self.name = label(label_of(state.key), wrap=True)
+        """Add the label, over the key as it is written in a file."""
+        self.name = QWidget()
         self.name.setFixedWidth(NAME)
-        self.name.setContentsMargins(0, 4, 4, 0)
         self.name.setToolTip(plain_tip(tooltip(state)))
+        path = state.key.path  # a heading names the inner table
+        key = ElidedLabel(state.key.name if len(path) <= 2 else path[-1])
+        key.setFont(font(Type.SMALL))
+        key.setProperty("role", "secondary")
+        column = QVBoxLayout(self.name)
+        column.setContentsMargins(0, 0, 4, 0)
+        column.setSpacing(0)
+        column.addWidget(label(state.key.label, wrap=True))
+        column.addWidget(key)
         self._grid.addWidget(self.name, 0, 1, Qt.AlignmentFlag.AlignTop)
 
     @property
@@ -134,13 +146,10 @@ class FieldRow(QWidget):
         self._show_reset()
 
     def matches(self, words: list[str]) -> bool:
-        """Return whether names or description contain all of `words`, which are lower case."""
+        """Return whether the field, or one of its tables' fields, has all of `words` (lower case)."""
         key = self.state.key
         keys = [key, *(keys_of_many(key) if key.repeated else ())]
-        names = (f"{one.name} {label_of(one)} {also_called(one)}" for one in keys)
-        told = (f"{one.description} {' '.join(map(str, one.choices))}" for one in keys)
-        text = " ".join((*names, *told)).lower()
-        return all(word in text for word in words)
+        return any(finds(one, words) for one in keys)
 
     def take_focus(self, path: KeyPath = ()) -> None:
         """Focus this field; among several tables, the field of the key at `path`."""
@@ -204,9 +213,9 @@ class FieldRow(QWidget):
         unit = unit_of(state.key)
         if unit:
             shown = label(unit, role="secondary")
-            shown.setContentsMargins(4, 4, 0, 0)
+            shown.setContentsMargins(4, 0, 0, 0)
             shown.setFixedWidth(UNIT)
-            self._grid.addWidget(shown, 0, 3, Qt.AlignmentFlag.AlignTop)
+            self._grid.addWidget(shown, 0, 3, Qt.AlignmentFlag.AlignVCenter)
 
     def _reset(self) -> None:
         self.control.ask_reset()
@@ -247,7 +256,9 @@ class FieldRow(QWidget):
             self.reset = SmallButton(self._theme, "reset", "Reset to the default")
             self.reset.setAccessibleName(f"reset {self.state.key.name} to its default")
             self.reset.clicked.connect(self._reset)
-            self._grid.addWidget(self.reset, 0, 4, Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignRight)
+            self._grid.addWidget(
+                self.reset, 0, 4, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+            )
         if self.reset is not None:
             self.reset.setVisible(bool(wanted))
 

@@ -10,38 +10,29 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
-    QHBoxLayout,
-    QPushButton,
     QScrollArea,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 from shiboken6 import isValid
 
 from torchdeck.config.problems import Problem, undotted
+from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.toml.edit import EditError
 from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.base_control import ValueLine
 from torchdeck_app.launch.form.environment_field import EnvironmentSearch
-from torchdeck_app.launch.form.field_row import (
-    CONTROL,
-    MARK,
-    NAME,
-    RESET,
-    UNIT,
-    FieldRow,
-    row_around,
-    sentence,
-)
-from torchdeck_app.launch.form.form_edits import FIRST, KINDS, OPEN, NamedEdit
+from torchdeck_app.launch.form.field_row import FieldRow, row_around, sentence
+from torchdeck_app.launch.form.form_edits import NamedEdit
+from torchdeck_app.launch.form.form_groups import BASIC, MORE
 from torchdeck_app.launch.form.form_model import FormModel
-from torchdeck_app.launch.form.form_state import FieldState
-from torchdeck_app.launch.form.group_box import GroupBox
-from torchdeck_app.launch.form.help_strip import HelpStrip, UnreadState
+from torchdeck_app.launch.form.form_state import FieldState, more_of
+from torchdeck_app.launch.form.group_box import GroupBox, GroupHeader
+from torchdeck_app.launch.form.help_strip import HelpStrip
+from torchdeck_app.launch.form.kind_row import KindRow
 from torchdeck_app.launch.form.tab_order import step_focus
-from torchdeck_app.launch.form.value_controls import QuietBox
+from torchdeck_app.launch.form.unread_text import Banner, UnreadState
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.inputs import SearchLine
 from torchdeck_app.widgets.panel import GRID, label
@@ -80,7 +71,7 @@ class ConfigForm(QWidget):
         self._planned: tuple[Problem, ...] = ()
         self._is_read_only, self._is_writable = False, True
         self._offered_kind = ""
-        self._open: set[str] = set(OPEN)
+        self._open: set[str] = set()
         self._row_in_focus: FieldRow | None = None
         self.groups: dict[str, GroupBox] = {}
         self.kind_row = KindRow()
@@ -113,6 +104,9 @@ class ConfigForm(QWidget):
         self._column.setContentsMargins(GRID, 0, GRID, GRID)
         self._column.setSpacing(0)
         self._column.addWidget(self._nothing)
+        self.more = GroupHeader(self._theme)
+        self.more.toggled.connect(self._open_more)
+        self._column.addWidget(self.more)
         self._column.addStretch(1)
         self.area = QScrollArea()
         self.area.setFrameShape(QFrame.Shape.NoFrame)
@@ -138,19 +132,26 @@ class ConfigForm(QWidget):
         """Go to the field of the dotted key `path`, or to its group if it has no field."""
         steps = undotted(path)
         self.search.clear()
-        name = FIRST if len(steps) == 1 and steps[0] not in self.groups else str(steps[0]) if steps else ""
-        group = self.groups.get(name)
+        group = self._group_of(steps)
         if group is None:
             return
+        if group is not self.groups.get(BASIC):
+            self.more.setChecked(True)
         group.set_open(is_open=True)
         row = group.row_at(steps)
         if row is None:
-            group.header.setFocus(Qt.FocusReason.OtherFocusReason)
+            group.take_focus()
         else:
             row.setVisible(True)
             row.take_focus(steps)
         # after the layout has placed new widgets
-        QTimer.singleShot(0, self, partial(self._scroll_to, row or group.header))
+        QTimer.singleShot(0, self, partial(self._scroll_to, row or group))
+
+    def _group_of(self, path: KeyPath) -> GroupBox | None:
+        """Return the group with the field of `path`, else that of its table."""
+        having = (group for group in self.groups.values() if group.has(path))
+        table = str(path[0]) if path else ""
+        return next(having, None) or self.groups.get(table)
 
     def show_planned(self, problems: Sequence[Problem]) -> None:
         """Show why no plan can be made, at the affected fields."""
@@ -187,8 +188,9 @@ class ConfigForm(QWidget):
         names = state.get("open")
         if isinstance(names, list):
             self._open = {name for name in names if isinstance(name, str)}
+            self.more.setChecked(MORE in self._open)
             for name, group in self.groups.items():
-                group.set_open(is_open=name in self._open)
+                group.set_open(is_open=name in (BASIC, *self._open))
 
     def _reset(self) -> None:
         """Reset search and choices for another document."""
@@ -242,9 +244,8 @@ class ConfigForm(QWidget):
         for group in state.groups:
             if group.name not in self.groups:
                 self._add_group(group.name, state.groups)
-            box = self.groups[group.name]
-            box.show_group(group)
-            box.setVisible(group.visible)
+            self.groups[group.name].show_group(group)
+        self.more.show_group(more_of([group for group in state.groups if group.name != BASIC]))
         loose = "\n".join(
             f"{sentence(problem, '✕')}{f' ({problem.path})' if problem.path else ''}"
             for problem in state.problems
@@ -252,19 +253,25 @@ class ConfigForm(QWidget):
         line = next((p.line for p in state.problems if checked.is_own(p)), None)
         self.banner.show_problem(loose, line)
         self._set_writable(writable=True)
-        if self.search.text().strip():
-            self._filter()
+        self._filter()
 
     def _add_group(self, name: str, states: Sequence[Any]) -> None:
         state = next(state for state in states if state.name == name)
-        box = GroupBox(self._theme, state, self._make_row, self.kind_row if name == FIRST else None)
+        is_basic = name == BASIC
+        box = GroupBox(self._theme, state, self._make_row, self.kind_row if is_basic else None)
         self.groups[name] = box
-        self._column.insertWidget(self._column.count() - 1, box)
-        box.set_open(is_open=name in self._open)
+        end = self._column.count() - 1
+        self._column.insertWidget(self._column.indexOf(self.more) if is_basic else end, box)
+        box.header.setVisible(not is_basic)
+        box.set_open(is_open=is_basic or name in self._open)
         box.opened.connect(partial(self._remember_open, name))
 
     def _remember_open(self, name: str, is_open: bool) -> None:  # noqa: FBT001 - what the signal brings
         (self._open.add if is_open else self._open.discard)(name)
+
+    def _open_more(self, is_open: bool) -> None:  # noqa: FBT001 - what the signal brings
+        self._remember_open(MORE, is_open)
+        self._filter()
 
     def _make_row(self, state: FieldState) -> FieldRow:
         row = FieldRow(
@@ -302,12 +309,15 @@ class ConfigForm(QWidget):
         return step_focus((self,), forward=forward) or super().focusNextPrevChild(forward)
 
     def _filter(self) -> None:
+        """Show the basic group and those of an open `More`, or groups in which something is found."""
         words = self.search.text().lower().split()
         found = False
-        for group in self.groups.values():
+        for name, group in self.groups.items():
             matches = group.filter(words)
-            group.setVisible(matches if words else group.is_needed)
+            is_open = name == BASIC or self.more.isChecked()
+            group.setVisible(matches if words else group.is_needed and is_open)
             found = found or matches
+        self.more.setVisible(not words and bool(self.groups))
         self._nothing.setVisible(bool(words) and not found)
 
     def _to_first_match(self) -> None:
@@ -332,67 +342,3 @@ class ConfigForm(QWidget):
             self._scroll_to(row)
         elif now is not None and self.isAncestorOf(now):
             self.help.clear()
-
-
-class Banner(QFrame):
-    """Banner, hidden while it has no text."""
-
-    pressed = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.line = 0
-        self.text = label(role="error", wrap=True)
-        self.text.setTextFormat(Qt.TextFormat.PlainText)
-        self.text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
-        self.button = QPushButton()
-        self.button.setToolTip("Go to the line of the text")
-        self.button.clicked.connect(self.pressed)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
-        column.setSpacing(GRID)
-        column.addWidget(self.text)
-        column.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
-        self.setVisible(False)
-
-    def show_problem(self, text: str, line: int | None) -> None:
-        """Show `text`; hide if it is empty."""
-        self.text.setText(text)
-        self.line = line or 0
-        self.button.setText(f"Show line {line}")
-        self.button.setAccessibleName(f"show line {line} of the text")
-        self.button.setVisible(line is not None)
-        self.setVisible(bool(text))
-
-
-class KindRow(QWidget):
-    """Row for a choice that is written only together with the value it selects."""
-
-    chosen = Signal(str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.box = QuietBox()
-        self.box.addItems([kind.capitalize() for kind in KINDS])
-        self.box.setAccessibleName("kind of program")
-        self.box.setToolTip(
-            "A recipe defines model, data and loss; a script or module is started as torchrun does."
-        )
-        self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.box.setMinimumWidth(CONTROL)
-        self.box.activated.connect(lambda index: self.chosen.emit(KINDS[index]))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(MARK, 0, UNIT + RESET, 0)
-        row.setSpacing(0)
-        name = label("Kind")
-        name.setFixedWidth(NAME)
-        row.addWidget(name)
-        row.addWidget(self.box, 1)
-
-    def set_writable(self, *, writable: bool) -> None:
-        """Set whether it can be changed."""
-        self.box.setEnabled(writable)
-
-    def show_kind(self, kind: str) -> None:
-        """Show the current choice."""
-        self.box.setCurrentIndex(KINDS.index(kind))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,16 @@ from torchdeck.config.rules.contradictions import is_for_recipes
 from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.document.checked_text import CheckedDocument, plain, same_value
 from torchdeck_app.launch.form.codecs import codec_of
-from torchdeck_app.launch.form.form_edits import ESSENTIAL, KINDS, keys_by_group, keys_of_many, title_of
+from torchdeck_app.launch.form.form_edits import KINDS
+from torchdeck_app.launch.form.form_groups import (
+    BASIC,
+    ESSENTIAL,
+    PROGRAM,
+    heading_of,
+    keys_by_group,
+    keys_of_many,
+    title_of,
+)
 from torchdeck_app.launch.form.form_state import FieldState, FormState, GroupState
 
 _NOTHING = object()
@@ -47,7 +56,14 @@ class FormModel:
 
     def state(self) -> FormState:
         """Return the whole state of the form."""
-        groups = [self._group(name, keys) for name, keys in keys_by_group(self._recipe).items()]
+        by_group = {
+            name: tuple(self._field(key, key.path) for key in keys)
+            for name, keys in keys_by_group(self._recipe, self.kind).items()
+        }
+        at_fields = {
+            problem for fields in by_group.values() for field in fields for problem in field.problems
+        }
+        groups = [self._group(name, fields, at_fields) for name, fields in by_group.items()]
         fields = {field.path: field for group in groups for field in group.fields}
         inner = {cell.path: cell for field in fields.values() for entry in field.entries for cell in entry}
         placed = {problem for group in groups for problem in group.problems}
@@ -55,16 +71,18 @@ class FormModel:
         loose = tuple(problem for problem in self._problems if problem not in placed)
         return FormState(tuple(groups), loose, {**fields, **inner})
 
-    def _group(self, name: str, keys: Sequence[Key]) -> GroupState:
-        fields = [self._field(key, key.path) for key in keys]
+    def _group(self, name: str, fields: tuple[FieldState, ...], at_fields: Collection[Problem]) -> GroupState:
         mine = [p for p in self._problems if undotted(p.path)[:1] == (name,)]
-        placed = {problem for field in fields for problem in field.problems}
-        loose = tuple(problem for problem in mine if problem not in placed)
+        if name in (BASIC, PROGRAM):  # what is run is basic
+            mine = [p for p in self._problems if undotted(p.path)[:1] == (PROGRAM,)]
+            mine = [p for p in mine if (undotted(p.path) == (PROGRAM,)) == (name == BASIC)]
+        loose = tuple(problem for problem in mine if problem not in at_fields)
         written = self._written((name,)) is not None
         visible = any(field.visible for field in fields) or (written and bool(loose))
-        about = all_keys(self._recipe)[(name,)].description
+        about = "" if name == BASIC else all_keys(self._recipe)[(name,)].description
+        headings = {} if name == BASIC else {field.path: heading_of(field.key) for field in fields}
         summary = self._summary(name, fields)
-        return GroupState(name, title_of(name), about, summary, tuple(fields), loose, visible)
+        return GroupState(name, title_of(name), about, summary, fields, loose, visible, headings)
 
     def _field(self, key: Key, path: KeyPath) -> FieldState:
         own, written = _at(self._table, path), self._written(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -11,6 +11,7 @@ from torchdeck.config.keys import Key
 from torchdeck.config.loader import WORDS
 from torchdeck.config.problems import Problem
 from torchdeck.config.toml.document import KeyPath
+from torchdeck_app.launch.form.form_groups import MORE
 
 
 class Kind(Enum):
@@ -110,10 +111,25 @@ class GroupState:
     problems: tuple[Problem, ...] = ()
     """Problems that belong to none of its fields."""
     visible: bool = True
+    headings: Mapping[KeyPath, str] = field(default_factory=dict)
+    """Headings of fields within the group; a field without one has an empty heading or none."""
 
     @property
     def problem_count(self) -> int:
         return len(self.problems) + sum(len(field.problems) for field in self.fields)
+
+
+def more_of(groups: Sequence[GroupState]) -> GroupState:
+    """Return the heading over `groups`: how many of their settings are set, and their problems."""
+    count = sum(field.changed and field.visible for group in groups for field in group.fields)
+    return GroupState(
+        MORE,
+        "More",
+        "All other settings of a run.",
+        f"{count} changed" if count else "",
+        tuple(field for group in groups for field in group.fields),
+        tuple(problem for group in groups for problem in group.problems),
+    )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import groupby
 
 from PySide6.QtCore import QRect, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
@@ -11,7 +10,6 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QVBoxLayout, QWidget
 
 from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.form.field_row import MARK, FieldRow, sentence
-from torchdeck_app.launch.form.form_edits import heading_of
 from torchdeck_app.launch.form.form_state import FieldState, GroupState
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
@@ -114,6 +112,7 @@ class GroupBox(QWidget):
         super().__init__(parent)
         self._make_row = make_row
         self._state = state
+        self._head = head
         self._words: list[str] = []
         self.rows: dict[KeyPath, FieldRow] = {}
         self._headings: dict[str, QLabel] = {}
@@ -126,8 +125,6 @@ class GroupBox(QWidget):
         self._fields = QVBoxLayout(self._body)
         self._fields.setContentsMargins(GRID, 0, GRID, GRID)
         self._fields.setSpacing(4)
-        if head is not None:
-            self._fields.addWidget(head)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -145,20 +142,29 @@ class GroupBox(QWidget):
     def is_open(self) -> bool:
         return self.header.isChecked()
 
+    def has(self, path: KeyPath) -> bool:
+        """Return whether it has the field of the key, or of the value around it."""
+        return any(path[: len(field.path)] == field.path for field in self._state.fields)
+
+    def take_focus(self) -> None:
+        """Focus its heading, or its first field."""
+        if self.header.isVisible():
+            self.header.setFocus(Qt.FocusReason.OtherFocusReason)
+        elif self.rows:
+            next(iter(self.rows.values())).take_focus()
+
     def set_open(self, *, is_open: bool) -> None:
         """Show or hide the fields."""
         self.header.setChecked(is_open)
 
     def show_group(self, state: GroupState) -> None:
         """Show `state`; unchanged fields are not updated."""
-        same_fields = [field.path for field in state.fields] == [field.path for field in self._state.fields]
+        same_fields = [field.key for field in state.fields] == [field.key for field in self._state.fields]
         self._state = state
         self.header.show_group(state)
         self._problems.setText("\n".join(f"{sentence(p, '✕')} ({p.path})" for p in state.problems))
         self._problems.setVisible(bool(state.problems))
-        if self.rows and not same_fields:
-            self._clear()
-        if not self.rows and self.is_open:
+        if self.is_open if not self.rows else not same_fields:
             self._build()
         for field in state.fields if self.rows else ():
             self.rows[field.path].show_state(field)
@@ -169,6 +175,8 @@ class GroupBox(QWidget):
         self._words = words
         if words and not self.rows:
             self._build()
+        if self._head is not None:
+            self._head.setVisible(not words)
         self._show_rows()
         found = any(not row.isHidden() for row in self.rows.values())
         self._body.setVisible(found if words else self.is_open)
@@ -191,24 +199,36 @@ class GroupBox(QWidget):
         self._body.setVisible(is_open)
         self.opened.emit(is_open)
 
-    def _clear(self) -> None:
-        for widget in (*self.rows.values(), *self._headings.values()):
-            self._fields.removeWidget(widget)
-            widget.hide()
-            widget.deleteLater()
-        self.rows, self._headings = {}, {}
-
     def _build(self) -> None:
-        for heading, fields in groupby(self._state.fields, key=lambda field: heading_of(field.key)):
-            if heading:
-                shown = label(heading, role="secondary")
-                shown.setContentsMargins(MARK, GRID, 0, 0)
-                self._headings[heading] = shown
-                self._fields.addWidget(shown)
-            for field in fields:
-                row = self._make_row(field)
-                self.rows[field.path] = row
-                self._fields.addWidget(row)
+        """Create rows and headings in the state's order; rows that stay keep their focus."""
+        before = self.rows
+        self.rows = {}
+        for field in self._state.fields:
+            old = before.get(field.path)
+            kept = old is not None and old.state.key == field.key
+            self.rows[field.path] = before.pop(field.path) if kept else self._make_row(field)
+        for gone in (*before.values(), *self._headings.values()):
+            self._fields.removeWidget(gone)
+            gone.hide()
+            gone.deleteLater()
+        self._headings = {}
+        for path, row in self.rows.items():
+            self._add_before(path)
+            self._fields.removeWidget(row)
+            self._fields.addWidget(row)
+
+    def _add_before(self, path: KeyPath) -> None:
+        """Add what stands above the row of `path`: its heading, if it is the first there, and the head."""
+        heading = self._state.headings.get(path, "")
+        if heading and heading not in self._headings:
+            shown = label(heading, role="secondary")
+            shown.setContentsMargins(MARK, GRID, 0, 0)
+            self._headings[heading] = shown
+            self._fields.addWidget(shown)
+        first = next((path for path in self.rows if path[:1] == ("run",)), None)
+        if self._head is not None and path == first:
+            self._fields.removeWidget(self._head)
+            self._fields.addWidget(self._head)
 
     def _show_rows(self) -> None:
         by_heading: Mapping[str, list[bool]] = {heading: [] for heading in self._headings}
@@ -216,6 +236,6 @@ class GroupBox(QWidget):
             row = self.rows[field.path]
             seen = field.visible and row.matches(self._words)
             row.setVisible(seen)
-            by_heading.get(heading_of(field.key), []).append(seen)
+            by_heading.get(self._state.headings.get(field.path, ""), []).append(seen)
         for heading, seen_rows in by_heading.items():
             self._headings[heading].setVisible(any(seen_rows))

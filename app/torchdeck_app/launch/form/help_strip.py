@@ -1,19 +1,16 @@
-"""Help for the focused field on a strip of constant height, and the placeholder of an unreadable text."""
+"""Help for the focused field on a strip of constant height."""
 
 from __future__ import annotations
 
 import textwrap
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QPalette, QResizeEvent, QTextLayout
 from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
 
 from torchdeck.config.keys import Key
-from torchdeck.config.problems import Problem
-from torchdeck_app.launch.form.field_row import sentence
 from torchdeck_app.theme.fonts import Type
-from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.panel import GRID, EmptyState, label
+from torchdeck_app.widgets.panel import GRID, label
 
 _LINES = 2
 _TOOLTIP = 80
@@ -82,39 +79,3 @@ class HelpStrip(QFrame):
             elided = self.text.fontMetrics().elidedText(text[at:], Qt.TextElideMode.ElideRight, width)
             text = text[:at] + elided
         self.text.setText(text)
-
-
-class UnreadState(QWidget):
-    """Placeholder that shows where the text is invalid, with a link to it. Initially hidden."""
-
-    pressed = Signal(int)
-    """Emitted with a line of the text to show, counted from 1."""
-
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._line = 1
-        self._state = EmptyState(
-            theme,
-            "file",
-            "No form yet",
-            "",
-            button="Show the TOML",
-            pressed=lambda: self.pressed.emit(self._line),
-        )
-        self.button = self._state.button
-        self.button.setToolTip("Go to the line with the error")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        column.addWidget(self._state)
-        self.text = ""
-        self.hide()
-
-    def show_problem(self, problem: Problem) -> None:
-        """Show that `problem` prevents reading the text."""
-        self._line = problem.line or 1
-        self.text = f"{sentence(problem, '').strip()}. The form appears when the text is valid."
-        self._state.set_sentence(self.text)
-        self.button.setText(
-            "Show the TOML" if problem.line is None else f"Show line {problem.line} of the TOML"
-        )
-        self.button.setAccessibleName(self.button.text())

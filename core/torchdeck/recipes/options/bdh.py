@@ -23,7 +23,9 @@ class BdhModel(Section):
         ge=2,
         le=16_777_216,
     )
-    context: int = option("Tokens per sample.", default=128, unit="tokens", ge=1, le=1_048_576)
+    context: int = option(
+        "Tokens per sample.", label="Context length", default=128, unit="tokens", ge=1, le=1_048_576
+    )
     vocabulary: int = option(
         "Vocabulary size: 256 for text, which is read as bytes; more for data.tokens.",
         default=256,

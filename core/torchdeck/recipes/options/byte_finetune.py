@@ -11,7 +11,12 @@ class ByteFinetuneModel(ByteGptModel):
     """The [model] table of recipe byte-finetune: that of byte-gpt, with longer samples."""
 
     context: int = option(
-        "Longest sample; longer ones are cut at the end.", default=256, unit="tokens", ge=1, le=1_048_576
+        "Longest sample; longer ones are cut at the end.",
+        label="Context length",
+        default=256,
+        unit="tokens",
+        ge=1,
+        le=1_048_576,
     )
 
 
@@ -22,6 +27,7 @@ class PairsData(Section):
         "Samples: .jsonl with prompt and response, or with text; a text file with one sample per "
         'line; or "stdlib": the functions of Python\'s own standard library, with their docstrings '
         "as prompts.",
+        label="Training data",
         default="stdlib",
         path=True,
         min_length=1,
@@ -29,6 +35,10 @@ class PairsData(Section):
     )
     heldout: float = heldout_option(0.05)
     max_samples: int | None = option(
-        "Use at most this many samples. Default: all.", default=None, unit="samples", ge=1
+        "Use at most this many samples. Default: all.",
+        label="Maximum samples",
+        default=None,
+        unit="samples",
+        ge=1,
     )
     workers: int = workers_option()

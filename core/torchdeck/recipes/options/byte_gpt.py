@@ -14,7 +14,9 @@ class ByteGptModel(Section):
         "Attention heads per block; width is divided evenly among them.", default=4, ge=1, le=1024
     )
     width: int = option("Size of the hidden state.", default=128, ge=1, le=65_536)
-    context: int = option("Tokens per sample.", default=128, unit="tokens", ge=1, le=1_048_576)
+    context: int = option(
+        "Tokens per sample.", label="Context length", default=128, unit="tokens", ge=1, le=1_048_576
+    )
     vocabulary: int = option(
         "Vocabulary size: 256 for text, which is read as bytes; more for data.tokens.",
         default=256,

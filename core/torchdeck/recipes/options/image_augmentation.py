@@ -19,10 +19,11 @@ def augment_per_option() -> Any:
     return option(
         "sample: an image is changed in the same way at any world size. rank: each rank changes it "
         "in its own way.",
+        label="Augment per",
         default="sample",
     )
 
 
 def augmentation_seed_option() -> Any:
     """Declare `data.augmentation_seed`."""
-    return option("Seed of the augmentation.", default=0, ge=0)
+    return option("Seed of the augmentation.", label="Augmentation seed", default=0, ge=0)

@@ -43,6 +43,7 @@ class ImageFolderData(Section):
     source: str = option(
         "Folder with one folder of images per class. Or a folder with such folders in train, and in val or "
         "validation.",
+        label="Training data",
         default="images",
         path=True,
         min_length=1,
@@ -50,12 +51,13 @@ class ImageFolderData(Section):
     )
     size: int = option(
         "Width and height of the images that are trained on; larger ones are scaled down and cut.",
+        label="Image size",
         default=224,
         unit="pixels",
         ge=8,
         le=4096,
     )
-    flip: bool = option("Mirror every second training image, by chance.", default=True)
+    flip: bool = option("Mirror every second training image, by chance.", label="Mirror images", default=True)
     augmentation: Literal["none", "mild", "moderate", "aggressive"] = augmentation_option()
     augment_per: Literal["sample", "rank"] = augment_per_option()
     augmentation_seed: int = augmentation_seed_option()

@@ -15,7 +15,6 @@ from support.values.run_files import MINIMAL
 from torchdeck.config.keys import all_keys
 from torchdeck_app.launch.form.control_factory import LinesControl, PathControl, written_path
 from torchdeck_app.launch.form.field_row import TablesControl
-from torchdeck_app.launch.form.form_edits import label_of
 from torchdeck_app.launch.form.pair_table import PairsControl
 
 
@@ -48,7 +47,7 @@ def test_leaving_a_field_takes_its_value_over(user: User) -> None:
     assert user.table["training"]["microbatch"] == 16
     focused = QApplication.focusWidget()
     assert focused is not None
-    assert focused.accessibleName() == "training.accumulation"
+    assert focused.accessibleName() == "training.lr"
 
 
 def test_escape_gives_up_what_was_typed(user: User) -> None:
@@ -263,6 +262,6 @@ def test_a_chosen_path_is_relative_below_the_folder(user: User, tmp_path: Path) 
 
 def test_labels_are_names_in_sentence_case() -> None:
     keys = all_keys()
-    assert label_of(keys["training", "microbatch"]) == "Batch size per GPU"
-    assert label_of(keys["training", "weight_decay"]) == "Weight decay"
-    assert all(label_of(key)[0].isupper() for key in keys.values())
+    assert keys["training", "microbatch"].label == "Batch size per GPU"
+    assert keys["training", "weight_decay"].label == "Weight decay"
+    assert all(key.label[0].isupper() for key in keys.values())

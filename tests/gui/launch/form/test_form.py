@@ -11,11 +11,10 @@ from PySide6.QtWidgets import QApplication, QLineEdit
 
 from support.gui.form_user import User, messages
 from support.values.run_files import MINIMAL, write
-from torchdeck.config.keys import all_keys
-from torchdeck.config.problems import Problem, dotted
+from torchdeck.config.problems import Problem
 from torchdeck.config.starting_files import preset_text
 from torchdeck_app.launch.form.field_row import FieldRow
-from torchdeck_app.launch.form.form_edits import OTHER_NAMES
+from torchdeck_app.launch.form.form_groups import BASIC
 from torchdeck_app.launch.form.tab_order import in_visual_order
 from torchdeck_app.launch.form.value_controls import ChoiceControl, LineControl
 
@@ -23,6 +22,9 @@ from torchdeck_app.launch.form.value_controls import ChoiceControl, LineControl
 def test_groups_open_by_mouse_and_keys(user: User) -> None:
     """Closed they say what is essential in them, and their fields are made when they are opened first."""
     group = user.form.groups["limits"]
+    assert not group.isVisible()
+    user.bot.mouseClick(user.form.more, Qt.MouseButton.LeftButton)
+    assert group.isVisible()
     assert not group.rows
     user.bot.mouseClick(group.header, Qt.MouseButton.LeftButton)
     assert group.rows[("limits", "memory")].isVisible()
@@ -36,7 +38,7 @@ def test_groups_open_by_mouse_and_keys(user: User) -> None:
         assert group.is_open == is_open
         assert group.rows[("limits", "memory")].isVisible() == is_open
     assert user.form.groups["training"].header.accessibleName() == (
-        "Training, 10 steps · microbatch 8 · lr 0.001 · fp32"
+        "Training, accumulation 1 · adamw · constant"
     )
 
 
@@ -47,7 +49,7 @@ def test_another_document_begins_anew(user: User) -> None:
     user.open(preset_text("bdh"))
     assert user.form.search.text() == ""
     assert user.form.kind_row.box.currentText() == "Recipe"
-    assert not user.form.groups["run"].rows[("run", "module")].isVisible()
+    assert not user.form.groups[BASIC].rows[("run", "module")].isVisible()
     assert not user.document.undo_stack.canUndo()
 
 
@@ -67,6 +69,7 @@ def test_a_script_in_place_of_a_recipe(user: User) -> None:
     assert user.document.text == MINIMAL
     user.type(user.line("run.script"), "train.py")
     assert user.table["run"] == {"script": "train.py"}
+    user.form.more.setChecked(True)
     assert user.form.groups["training"].isVisible()  # it is written, and that is wrong
     user.document.set_values({"training.steps": None})
     user.document.set_text(user.document.text.replace("[training]\n", ""))
@@ -125,7 +128,7 @@ def test_an_edit_of_the_text_shows_in_the_form(user: User) -> None:
     user.type(lr, "0.12", enter=False)
     user.document.set_text(MINIMAL.replace("10", "20"))
     user.settle()
-    steps = user.form.groups["training"].rows[("training", "steps")].findChildren(QLineEdit)[0]
+    steps = user.form.groups[BASIC].rows[("training", "steps")].findChildren(QLineEdit)[0]
     assert (steps.text(), lr.text()) == ("20", "0.12")
     user.bot.keyClick(lr, Qt.Key.Key_Return)
     assert user.table["training"] == {"steps": 20, "lr": 0.12}
@@ -133,12 +136,15 @@ def test_an_edit_of_the_text_shows_in_the_form(user: User) -> None:
 
 def test_another_recipe_brings_its_own_fields(user: User) -> None:
     """Those of the one before are gone."""
-    user.form.reveal("model.width")
-    assert ("model", "neurons") not in user.form.groups["model"].rows
+    user.form.reveal("model.heads")
+    rows = user.form.groups[BASIC].rows
+    assert ("model", "neurons") not in rows
     user.type(user.line("run.recipe"), "bdh")
-    assert ("model", "neurons") in user.form.groups["model"].rows
+    assert ("model", "neurons") in user.form.groups[BASIC].rows
+    assert user.line("run.recipe").hasFocus(), "the field stays, with its focus, while others come and go"
     user.type(user.line("run.recipe"), "mine.py")
-    assert list(user.form.groups["model"].rows) == [("model",)]
+    fields = user.form.groups[BASIC].rows
+    assert [path for path in fields if path[0] == "model"] == [("model",)]
 
 
 def test_the_search_finds_by_name_and_description(user: User) -> None:
@@ -184,10 +190,6 @@ def test_the_search_knows_what_other_trainers_call_it(user: User, words: str, na
     assert len(rows) < 8
 
 
-def test_other_names_are_of_keys_that_exist() -> None:
-    assert set(OTHER_NAMES) <= {dotted(path) for path in all_keys("byte-gpt")}
-
-
 def test_reveal_leads_to_elements_too(user: User) -> None:
     """A problem's key may be inside a value, or of a table without a field."""
     user.open(preset_text("cluster"))
@@ -197,6 +199,7 @@ def test_reveal_leads_to_elements_too(user: User) -> None:
     assert focused.accessibleName() == "cluster.nodes.gpu"
     user.form.reveal("training")
     assert user.form.groups["training"].is_open
+    assert user.form.groups["training"].isVisible(), "More is open"
     user.form.reveal("no.such.key")
     user.form.reveal("")
 
@@ -280,7 +283,7 @@ def test_tab_goes_as_the_eye_does(user: User) -> None:
 
 def test_every_control_has_a_name_and_a_tooltip(user: User) -> None:
     """For who cannot see it, and for who does not know it."""
-    user.form.restore_state({"open": list(user.form.groups)})
+    user.form.restore_state({"open": ["more", *user.form.groups]})
     for widget in in_visual_order(user.form):
         assert widget.accessibleName()
         around: Any = widget
@@ -292,7 +295,10 @@ def test_every_control_has_a_name_and_a_tooltip(user: User) -> None:
 def test_open_groups_are_kept(user: User) -> None:
     """For the next start; what another version wrote is passed over."""
     user.form.restore_state({"open": ["limits", 3, "gone"]})
-    assert [name for name, group in user.form.groups.items() if group.is_open] == ["limits"]
+    assert [name for name, group in user.form.groups.items() if group.is_open] == [BASIC, "limits"]
+    assert not user.form.more.isChecked()
+    user.form.restore_state({"open": ["limits", "more"]})
+    assert user.form.groups["limits"].rows[("limits", "memory")].isVisible()
     assert "limits" in user.form.save_state()["open"]
     user.form.restore_state({"open": 5})
 
@@ -301,6 +307,7 @@ def test_fields_stand_in_one_column(user: User) -> None:
     """Choices too, whose words would have more room, however narrow the form is."""
     user.open(preset_text("quickstart"))
     user.form.resize(460, 640)
+    user.form.more.setChecked(True)
     for group in user.form.groups.values():
         group.set_open(is_open=True)
     user.settle()

@@ -11,9 +11,9 @@ from torchdeck.config.keys import all_keys
 from torchdeck.config.problems import Problem
 from torchdeck.config.starting_files import preset_names, preset_text
 from torchdeck_app.launch.document.checked_text import CheckRequest, check_document
-from torchdeck_app.launch.form.form_edits import heading_of, keys_by_group
+from torchdeck_app.launch.form.form_groups import BASIC, heading_of, keys_by_group
 from torchdeck_app.launch.form.form_model import FormModel
-from torchdeck_app.launch.form.form_state import FieldState, FormState
+from torchdeck_app.launch.form.form_state import FieldState, FormState, more_of
 
 
 def form(text: str, folder: Path = Path("/nowhere"), kind: str = "") -> FormState:
@@ -41,7 +41,9 @@ def test_every_key_has_one_field() -> None:
 
 def test_fields_of_a_heading_stand_together() -> None:
     """Whatever order the schema has them in."""
-    for keys in keys_by_group("byte-gpt").values():
+    for name, keys in keys_by_group("byte-gpt").items():
+        if name == BASIC:
+            continue
         headings = [heading_of(key) for key in keys]
         changes = [one for one, other in zip(headings, [None, *headings], strict=False) if one != other]
         assert len(changes) == len(set(changes))
@@ -132,7 +134,7 @@ def test_problems_stand_at_their_fields() -> None:
     training = next(group for group in state.groups if group.name == "training")
     assert [problem.path for problem in training.problems] == ["training.lrr"]
     assert [problem.path for problem in state.problems] == ["nam"]
-    assert training.problem_count == 2
+    assert training.problem_count == 1
 
 
 def test_why_no_plan_can_be_made_stands_at_its_field() -> None:
@@ -147,21 +149,48 @@ def test_why_no_plan_can_be_made_stands_at_its_field() -> None:
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_summaries_say_the_essential(preset: str) -> None:
-    """Short, and for each preset what is run and how long."""
+    """Short, and of no value that is not there."""
     groups = {group.name: group.summary for group in form(preset_text(preset)).groups}
-    assert groups["run"]
+    assert groups["checkpoint"] or groups["launch"]
     assert all("None" not in summary and "{" not in summary for summary in groups.values())
-    runs_script = "\nscript = " in preset_text(preset) or "\nmodule = " in preset_text(preset)
-    assert runs_script or "steps" in groups["training"] or "epochs" in groups["training"]
 
 
 def test_a_summary_by_value() -> None:
     """With units or names, numbers as they are written."""
     text = "[run]\nrecipe = 'byte-gpt'\n[training]\nsteps = 400\nlr = 4e-3\n"
     groups = {group.name: group.summary for group in form(text).groups}
-    assert groups["training"] == "400 steps · microbatch 8 · lr 4e-3 · fp32"
-    assert groups["distributed"] == "ddp"
+    assert groups["training"] == "accumulation 1 · adamw · constant"
+    assert groups["model"] == "heads 4 · vocabulary 256"
     assert groups["telemetry"] == "every step"
     groups = {group.name: group.summary for group in form(preset_text("quickstart")).groups}
-    assert groups["distributed"] == "ddp · 2 ranks"
     assert groups["checkpoint"] == "every 200 steps · keep last 2"
+
+
+def test_basic_settings_are_few_and_first() -> None:
+    """In the order in which people think: what to run, data, model, training, strategy, where."""
+    basic = form(MINIMAL).groups[0]
+    seen = [field.key.name for field in basic.fields if field.visible]
+    assert seen[:2] == ["name", "run.recipe"]
+    assert len(seen) < 20
+    by_table = list(dict.fromkeys(name.partition(".")[0] for name in seen))
+    assert by_table == ["name", "run", "data", "model", "training", "distributed"]
+
+
+def test_a_script_has_basic_settings_of_its_own() -> None:
+    """Its arguments and its Python, in place of data, model and training."""
+    seen = [field.key.name for field in form("[run]\nscript = 'a.py'\n").groups[0].fields if field.visible]
+    places = ["distributed.nodes", "distributed.nproc", "distributed.devices"]
+    assert seen == ["name", "run.script", "run.args", "run.interpreter", *places]
+
+
+def test_what_is_under_more_is_counted() -> None:
+    """So that a closed heading hides neither problems nor changes."""
+    state = form(MINIMAL + "accumulation = 2\nwarmup_steps = -1\n[limits]\nmemory = 'off'\n")
+    more = more_of(state.groups[1:])
+    assert (more.summary, more.problem_count) == ("3 changed", 1)
+    assert more_of(form(MINIMAL).groups[1:]).summary == ""
+
+
+def test_no_recipe_at_all_is_a_problem_of_what_is_basic() -> None:
+    basic = form("[training]\nsteps = 1\n").groups[0]
+    assert [problem.path for problem in basic.problems] == ["run"]

@@ -132,7 +132,7 @@ def test_a_plan_that_does_not_fit_is_a_problem_too(qtbot: QtBot, place: LaunchPa
     qtbot.waitUntil(lambda: "distributed.devices" in place.problems.header.text(), timeout=60_000)
     assert place.problems.rows[0].line == 5
     assert "no GPU" in place.editor.area.mark(5)
-    row = place.form.groups["distributed"].row_at(("distributed", "devices"))
+    row = place.form.groups["basic"].row_at(("distributed", "devices"))
     assert row is not None
     assert row.state.problems
 
