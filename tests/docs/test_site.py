@@ -11,8 +11,10 @@ import pytest
 
 import torchdeck
 from torchdeck.cli.main import COMMANDS
+from torchdeck.config.documentation import help_of
 from torchdeck.config.keys import all_keys
 from torchdeck.config.problems import Problem
+from torchdeck.config.schema import BUILTIN_RECIPES
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.refusal import Refusal
 from torchdeck.data import HOMES as DATA_NAMES
@@ -70,6 +72,16 @@ def test_the_reference_of_run_toml_has_every_key(site: Path) -> None:
     missing = [key.name for key in all_keys().values() if not key.free and f">{key.path[-1]}<" not in text]
     missing = [name for name in missing if f"[{name}]" not in text]
     assert not missing
+
+
+def test_the_help_of_every_key_leads_to_its_table(site: Path) -> None:
+    """As the link in the window does."""
+    text = (site / "reference/run-toml.html").read_text("utf-8")
+    for recipe in BUILTIN_RECIPES:
+        for key in all_keys(recipe).values():
+            page, _, anchor = help_of(key).page.partition("#")
+            assert page == "reference/run-toml"
+            assert not anchor or f'id="{anchor}"' in text, key.name
 
 
 def test_the_reference_of_the_command_line_has_every_command(site: Path) -> None:

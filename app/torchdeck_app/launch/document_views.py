@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QSplitter, QWidget
 
 from torchdeck.config.problems import Problem, dotted
+from torchdeck.config.toml.document import KeyPath
 from torchdeck.plan.preview import Preview
 from torchdeck_app.launch.check.batch_plan_dialogs import BatchPlanControl
 from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
+from torchdeck_app.launch.files.document_toolbar import VIEWS
 from torchdeck_app.launch.form.environment_field import EnvironmentSearch
 from torchdeck_app.launch.form.form import ConfigForm
 from torchdeck_app.launch.preview.preview_service import PreviewService
 from torchdeck_app.launch.problem_list import ProblemList, ProblemRow, misfit_rows, problem_rows
 from torchdeck_app.launch.text.editor import TomlEditor
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID
+
+_FORM = 55 * GRID
+"""Minimum width of the form next to the text, in pixels."""
 
 
-class DocumentViews(QStackedWidget):
-    """Stack of views; navigation to a key or line selects the suitable view."""
+class DocumentViews(QSplitter):
+    """Form and text: one of them, or both side by side; navigation to a key or line selects the suitable
+    view.
+    """
 
     view_changed = Signal(str)
     """`form` or `toml`."""
@@ -37,23 +45,65 @@ class DocumentViews(QStackedWidget):
         environments: EnvironmentSearch | None = None,
     ) -> None:
         """Create views of `document`; for the other arguments see ConfigForm."""
-        super().__init__(parent)
+        super().__init__(Qt.Orientation.Horizontal, parent)
+        self._document = document
         self._focus_waits = False
+        self._view = VIEWS[0]
+        self.is_side_by_side = False
         self.form = ConfigForm(theme, document, node_names=node_names, environments=environments)
         self.editor = TomlEditor(theme, document)
         self.addWidget(self.form)
         self.addWidget(self.editor)
+        self.setChildrenCollapsible(False)
+        self.setStretchFactor(1, 1)
+        self.setHandleWidth(1)
         self.form.line_asked.connect(self.go_to_line)
+        self.form.key_entered.connect(self._show_line_of)
+        self.editor.line_entered.connect(self._show_key_at)
+        app = QApplication.instance()
+        if isinstance(app, QApplication):
+            app.focusChanged.connect(self._focus_moved)
 
     @property
     def view(self) -> str:
-        """`form` or `toml`."""
-        return "form" if self.currentWidget() is self.form else "toml"
+        """`form` or `toml`; side by side, the one that last had the focus."""
+        return self._view
 
     def show_view(self, view: str) -> None:
         """Show the `form` or the `toml`."""
-        self.setCurrentWidget(self.form if view == "form" else self.editor)
+        self._view = view
+        self._show_parts()
         self.view_changed.emit(view)
+
+    def set_side_by_side(self, *, both: bool) -> None:
+        """Show both views, or the current one."""
+        self.is_side_by_side = both
+        self.form.setMinimumWidth(_FORM if both else 0)
+        self._show_parts()
+
+    def _show_parts(self) -> None:
+        for view, widget in zip(VIEWS, (self.form, self.editor), strict=True):
+            widget.setVisible(self.is_side_by_side or view == self._view)
+
+    def _focus_moved(self, _before: QWidget | None, now: QWidget | None) -> None:
+        """Note which view has the focus."""
+        for view, widget in zip(VIEWS, (self.form, self.editor), strict=True):
+            if now is not None and self.is_side_by_side and widget.isAncestorOf(now) and view != self._view:
+                self._view = view
+                self.view_changed.emit(view)
+
+    def _show_line_of(self, path: KeyPath) -> None:
+        """Show the line of the form's field."""
+        checked = self._document.newest
+        line = None if checked is None else checked.line_of(path)
+        if self.is_side_by_side and line is not None and not self.editor.area.hasFocus():
+            self.editor.reveal(line)
+
+    def _show_key_at(self, line: int) -> None:
+        """Show the field of the text's line."""
+        checked = self._document.newest
+        if self.is_side_by_side and checked is not None and self.editor.area.hasFocus():
+            self.form.point_to(checked.key_at(line))
 
     def choose(self, view: str) -> None:
         """Show a view and focus it."""
@@ -120,8 +170,8 @@ class DocumentViews(QStackedWidget):
             self.editor.open_find()
 
     def ask_line(self) -> None:
-        """Ask for a line to go to, if the view has lines."""
-        if self.view == "toml":
+        """Ask for a line to go to, if the text is visible."""
+        if self.view == "toml" or self.is_side_by_side:
             self.editor.go_to_line()
 
 

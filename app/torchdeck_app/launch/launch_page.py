@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.toml.edit import EditError
-from torchdeck.nodes.inventory.names import TAG
-from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck.shown_text import shown_line
 from torchdeck.trust.trusted_entry import Held
 from torchdeck_app.bridge.logins import Logins, make_logins
-from torchdeck_app.bridge.operations import Operation, Operations
+from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.check.batch_plan_dialogs import BatchPlanControl
 from torchdeck_app.launch.check.launch_bar import LaunchControl
 from torchdeck_app.launch.document.checked_text import CheckedDocument
@@ -30,7 +29,8 @@ from torchdeck_app.launch.files.file_control import BEGUN, FileControl
 from torchdeck_app.launch.files.notice import Notice
 from torchdeck_app.launch.files.start_page import StartPage, preset_cards
 from torchdeck_app.launch.form.environment_field import EnvironmentSearch
-from torchdeck_app.launch.page_layout import Halves
+from torchdeck_app.launch.node_names import NodeNames
+from torchdeck_app.launch.page_layout import WIDE, Halves
 from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
 from torchdeck_app.launch.preview.preview_pane import PreviewPane
 from torchdeck_app.launch.preview.preview_service import PreviewService
@@ -260,7 +260,7 @@ class LaunchPage(Page):
         self._show_title()
         self.actions_here.set_document(there=there)
         self.actions_here.set_preview(there=there and self.service.state.preview is not None)
-        self.actions_here.go_to_line.setEnabled(there and self.view == "toml")
+        self._show_line_action()
 
     def _new_document(self) -> None:
         self.start_page.show_recent(self.file.recent.paths)
@@ -278,7 +278,22 @@ class LaunchPage(Page):
 
     def _show_view(self, view: str) -> None:
         self.toolbar.show_view(view)
-        self.actions_here.go_to_line.setEnabled(self.has_document and view == "toml")
+        self._show_line_action()
+
+    def _show_line_action(self) -> None:
+        has_lines = self.view == "toml" or self.views.is_side_by_side
+        self.actions_here.go_to_line.setEnabled(self.has_document and has_lines)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        """Show form and text side by side where there is room for both."""
+        super().resizeEvent(event)
+        is_wide = event.size().width() >= WIDE
+        if is_wide != self.views.is_side_by_side:
+            self.views.set_side_by_side(both=is_wide)
+            # once the layout has given the halves this width
+            QTimer.singleShot(0, self, partial(self._work.set_wide, is_wide=is_wide))
+            self.toolbar.show_switch(there=not is_wide)
+            self._show_line_action()
 
     def _show_status(self) -> None:
         self.toolbar.show_name(self.file.name, self.document.path, is_saved=self.file.is_saved)
@@ -335,57 +350,3 @@ class PreviewChanges:
             self._document.set_values(values)
         except EditError as error:
             self._notice.say(f"The run file cannot be changed from here: {error}", "error")
-
-
-# Names of the node inventory, for choosing the nodes of a run.
-
-
-class NodeNames(QObject):
-    """Names read off the GUI thread; the last ones read are available at once."""
-
-    changed = Signal()
-    """Emitted when the inventory differs from the last one read."""
-
-    def __init__(self, operations: Operations, logins: Logins, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._operations, self._reach = operations, logins.quiet
-        self._reading: Operation[NodeInventory] | None = None
-        self._node_inventory = NodeInventory()
-        self._names: tuple[str, ...] = ()
-
-    @property
-    def node_inventory(self) -> NodeInventory:
-        """Return the last inventory read; empty before the first."""
-        return self._node_inventory
-
-    def names(self) -> tuple[str, ...]:
-        """Return groups, nodes and tags of the inventory."""
-        return self._names
-
-    def read(self) -> None:
-        """Read the inventory again; if it is invalid, the last one stays, and Nodes shows the reason."""
-        if self._reading is not None:
-            return
-        self._reading = self._operations.run(
-            "reading the node inventory",
-            lambda _progress, _cancel: self._reach.node_inventory(),
-            done=self._take,
-            failed=lambda _error: self._over(),
-        )
-        self._reading.cancelled.connect(self._over)
-
-    def _take(self, node_inventory: NodeInventory) -> None:
-        is_new, self._node_inventory = node_inventory != self._node_inventory, node_inventory
-        self._names = names_in(node_inventory)
-        self._over()
-        if is_new:
-            self.changed.emit()
-
-    def _over(self) -> None:
-        self._reading = None
-
-
-def names_in(node_inventory: NodeInventory) -> tuple[str, ...]:
-    """Return the names that `distributed.nodes` accepts: groups first, then nodes, then tags."""
-    tags = dict.fromkeys(f"{TAG}{tag}" for entry in node_inventory.nodes.values() for tag in entry.tags)
-    return (*node_inventory.groups, *node_inventory.nodes, *tags)

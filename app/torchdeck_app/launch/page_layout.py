@@ -10,9 +10,12 @@ from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from torchdeck_app.launch.form.tab_order import leave_focus, step_focus
 
+WIDE = 1500
+"""Width of the page in pixels from which form and text have room side by side."""
+
 
 class Halves(QSplitter):
-    """Splitters that the user can move and whose positions are saved."""
+    """Splitters that the user can move and whose positions are saved, for each of two widths."""
 
     def __init__(
         self, toolbar: QWidget, views: QWidget, problems: QWidget, pane: QWidget, control: QWidget
@@ -30,6 +33,9 @@ class Halves(QSplitter):
         self.setStretchFactor(0, 2)
         self.setStretchFactor(1, 3)
         self.setSizes([460, 740])
+        self._is_wide = False
+        self._other = ""
+        """Sizes at the other width; empty before the first change."""
         for split in (self, self._document):
             split.setChildrenCollapsible(False)
             split.setHandleWidth(1)  # Qt makes the grip area wider
@@ -53,15 +59,31 @@ class Halves(QSplitter):
             or super().focusNextPrevChild(forward)
         )
 
+    def set_wide(self, *, is_wide: bool) -> None:
+        """Give the document more room for form and text side by side; each width keeps its own sizes."""
+        if is_wide == self._is_wide:
+            return
+        here, self._is_wide = _text(self.saveState()), is_wide
+        if self._other:
+            self.restoreState(_bytes(self._other))
+        else:
+            self.setSizes([880, 620] if is_wide else [460, 740])
+        self._other = here
+
     def save_state(self) -> dict[str, str]:
         """Return the sizes of the parts."""
-        return {name: _text(split.saveState()) for name, split in self._splits().items()}
+        now = {name: _text(split.saveState()) for name, split in self._splits().items()}
+        names = ("wide_split", "split") if self._is_wide else ("split", "wide_split")
+        return {**now, **dict(zip(names, (now["split"], self._other), strict=True))}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Restore the result of `save_state`; invalid entries are skipped."""
         for name, split in self._splits().items():
-            if isinstance(kept := state.get(name), str):
-                split.restoreState(QByteArray.fromBase64(kept.encode("ascii", "replace")))
+            own = "wide_split" if self._is_wide and split is self else name
+            if isinstance(kept := state.get(own), str) and kept:
+                split.restoreState(_bytes(kept))
+        other = state.get("split" if self._is_wide else "wide_split")
+        self._other = other if isinstance(other, str) else ""
 
     def _splits(self) -> dict[str, QSplitter]:
         return {"split": self, "left_split": self._document}
@@ -77,6 +99,10 @@ def _column(*widgets: QWidget, stretch: int = -1) -> QWidget:
         layout.addWidget(widget)
     layout.setStretch(stretch % len(widgets), 1)
     return made
+
+
+def _bytes(text: str) -> QByteArray:
+    return QByteArray.fromBase64(text.encode("ascii", "replace"))
 
 
 def _text(value: QByteArray) -> str:

@@ -6,6 +6,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torchdeck.config.basic_settings import find_keys
@@ -101,6 +102,45 @@ def explain(name: str) -> str:
     width = max((len(known.path[-1]) for known in inside), default=0)
     text += [f"  {known.path[-1]:<{width}}  {known.description}" for known in inside]
     return "\n".join(text) + "\n"
+
+
+@dataclass(frozen=True)
+class KeyHelp:
+    """Help of one key in full."""
+
+    label: str
+    name: str
+    description: str
+    facts: tuple[tuple[str, str], ...]
+    """What is said of it, each with its name."""
+    page: str
+    """Its place in the reference, as `torchdeck docs` takes it."""
+
+
+def help_of(key: Key) -> KeyHelp:
+    """Return the help of a key in full."""
+    facts = [("Expected", key.expected)]
+    if key.section is None and (not key.free or key.default):
+        facts.append(("Default", default_of(key)))
+    if key.unit:
+        facts.append(("Unit", key.unit))
+    facts.append(("In the file", in_file(key)))
+    if key.section is None and not (key.free and len(key.path) == 1):
+        facts.append(("Command line", on_command_line(key)))
+    for other, values in key.visible_if.items():
+        facts.append(("Takes effect with", f"{other} = {' or '.join(shown(value) for value in values)}"))
+    return KeyHelp(key.label, key.name, key.description, tuple(facts), _page_of(key))
+
+
+def _page_of(key: Key) -> str:
+    """Return the address of the key's table in the reference, whose headings are those of `reference`."""
+    is_table = key.section is not None or (key.free and len(key.path) == 1)
+    table = key.path if is_table else key.path[:-1]
+    heading = "".join(table)
+    if table in RECIPE_TABLES:
+        recipes = key.recipes or tuple(BUILTIN_RECIPES)
+        heading += f"-of-{recipes[0]}"
+    return f"reference/run-toml#{heading}" if heading else "reference/run-toml"
 
 
 def found(words: str) -> str:

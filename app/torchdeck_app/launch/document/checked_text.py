@@ -39,6 +39,16 @@ class CheckedDocument:
     literals: Mapping[KeyPath, str] = field(default_factory=dict)
     """Source text of each value."""
 
+    def line_of(self, path: KeyPath) -> int | None:
+        """Return the line of a key, else that of what contains it; None if neither is in the text."""
+        tables = (path[:length] for length in range(len(path), 0, -1))
+        return next((self.lines[table] for table in tables if table in self.lines), None)
+
+    def key_at(self, line: int) -> KeyPath:
+        """Return the key whose value or table `line`, from 1, belongs to; () above the first."""
+        above = ((at, len(path), path) for path, at in self.lines.items() if at <= line)
+        return max(above, key=lambda found: found[:2], default=(0, 0, ()))[2]
+
     def is_own(self, problem: Problem) -> bool:
         """Return whether the problem is in this text, and not in a file that it extends."""
         return problem.file == self.name

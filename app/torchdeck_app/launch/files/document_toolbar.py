@@ -87,6 +87,11 @@ class DocumentToolbar(QWidget):
         """Show which view is active."""
         self.switches[view].setChecked(True)
 
+    def show_switch(self, *, there: bool) -> None:
+        """Show the switch between form and text, which is not needed while both are visible."""
+        for button in self.switches.values():
+            button.setVisible(there)
+
     def _switch(self) -> QHBoxLayout:
         self.switches: dict[str, QToolButton] = {}
         group = QButtonGroup(self)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QEnterEvent
+from PySide6.QtGui import QEnterEvent, QMouseEvent, QPalette
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
@@ -50,6 +50,8 @@ class FieldRow(QWidget):
 
     asked = Signal(object)
     """Emitted with a NamedEdit."""
+    help_asked = Signal(object)
+    """Emitted with the key whose name is clicked."""
 
     def __init__(
         self,
@@ -104,7 +106,8 @@ class FieldRow(QWidget):
         """Add the label, over the key as it is written in a file."""
         self.name = QWidget()
         self.name.setFixedWidth(NAME)
-        self.name.setToolTip(plain_tip(tooltip(state)))
+        self.name.setToolTip(plain_tip(f"{tooltip(state)}\nClick for all help."))
+        self.name.setCursor(Qt.CursorShape.PointingHandCursor)
         path = state.key.path  # a heading names the inner table
         key = ElidedLabel(state.key.name if len(path) <= 2 else path[-1])
         key.setFont(font(Type.SMALL))
@@ -170,6 +173,17 @@ class FieldRow(QWidget):
         super().leaveEvent(event)
         self._show_reset()
 
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        super().mouseReleaseEvent(event)
+        if self.name.geometry().contains(event.position().toPoint()):
+            event.accept()
+            self.help_asked.emit(self.state.key)
+
+    def set_pointed(self, *, is_pointed: bool) -> None:
+        """Mark it as the field of the text's cursor."""
+        self.setAutoFillBackground(is_pointed)
+        self.setBackgroundRole(QPalette.ColorRole.AlternateBase)
+
     def focus_moved(self) -> None:
         """Handle focus gained or lost."""
         self._show_reset()
@@ -184,6 +198,7 @@ class FieldRow(QWidget):
     def _make_inner(self, state: FieldState) -> FieldRow:
         row = FieldRow(self._theme, state, self._folder)
         row.asked.connect(self.asked)
+        row.help_asked.connect(self.help_asked)
         return row
 
     def _replace_control(self, kind: Kind, state: FieldState) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -16,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
+from torchdeck.config.keys import Key
 from torchdeck.config.problems import Problem, undotted
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.toml.edit import EditError
@@ -43,6 +45,8 @@ class ConfigForm(QWidget):
 
     line_asked = Signal(int)
     """Emitted with a line of the text to show, counted from 1."""
+    key_entered = Signal(object)
+    """Emitted with the path of the field that gets the focus."""
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class ConfigForm(QWidget):
         self._offered_kind = ""
         self._open: set[str] = set()
         self._row_in_focus: FieldRow | None = None
+        self._marked: FieldRow | None = None
         self.groups: dict[str, GroupBox] = {}
         self.kind_row = KindRow()
         self.kind_row.chosen.connect(self._offer_kind)
@@ -116,6 +121,7 @@ class ConfigForm(QWidget):
         self.unread = UnreadState(self._theme)
         self.unread.pressed.connect(self.line_asked)
         self.help = HelpStrip()
+        self.help.opened.connect(lambda: QTimer.singleShot(0, self, self._keep_row_in_sight))
         top = QVBoxLayout()
         top.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         top.addWidget(self.search)
@@ -152,6 +158,24 @@ class ConfigForm(QWidget):
         having = (group for group in self.groups.values() if group.has(path))
         table = str(path[0]) if path else ""
         return next(having, None) or self.groups.get(table)
+
+    def point_to(self, path: KeyPath) -> None:
+        """Scroll to the field of a key and mark it; the focus stays, and no group is opened."""
+        group = self._group_of(path) if path else None
+        row = group.row_at(path) if group is not None and group.is_open and group.isVisible() else None
+        self._mark(row)
+        target = row or (group.header if group is not None and group.isVisible() else self.more)
+        if path:
+            self._scroll_to(target)
+        if row is not None:
+            self.help.show_key(row.state.key)
+
+    def _mark(self, row: FieldRow | None) -> None:
+        if self._marked is not None and isValid(self._marked):
+            self._marked.set_pointed(is_pointed=False)
+        self._marked = row
+        if row is not None:
+            row.set_pointed(is_pointed=True)
 
     def show_planned(self, problems: Sequence[Problem]) -> None:
         """Show why no plan can be made, at the affected fields."""
@@ -282,6 +306,7 @@ class ConfigForm(QWidget):
             environments=self._environments,
         )
         row.asked.connect(partial(self._edit, row))
+        row.help_asked.connect(self._show_help)
         row.set_writable(writable=self._is_writable)
         return row
 
@@ -301,6 +326,26 @@ class ConfigForm(QWidget):
         self.kind_row.set_writable(writable=writable)
         for group in self.groups.values():
             group.set_writable(writable=writable)
+
+    def event(self, event: QEvent) -> bool:
+        """Take F1 from the window's shortcuts while a field has the focus."""
+        is_override = event.type() == QEvent.Type.ShortcutOverride and self._row_in_focus is not None
+        if is_override and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_F1:
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        if event.key() == Qt.Key.Key_F1 and self._row_in_focus is not None:
+            self.help.set_open(is_open=not self.help.is_open)
+        elif event.key() == Qt.Key.Key_Escape and self.help.is_open:
+            self.help.set_open(is_open=False)
+        else:
+            super().keyPressEvent(event)
+
+    def _show_help(self, key: Key) -> None:
+        self.help.show_key(key)
+        self.help.set_open(is_open=True)
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
         """Move the focus in visual order: fields are created late, and Qt would follow the order of
@@ -326,6 +371,10 @@ class ConfigForm(QWidget):
             rows[0].take_focus()
             self._scroll_to(rows[0])
 
+    def _keep_row_in_sight(self) -> None:
+        if self._row_in_focus is not None and isValid(self._row_in_focus):
+            self._scroll_to(self._row_in_focus)
+
     def _scroll_to(self, widget: QWidget) -> None:
         self.area.ensureWidgetVisible(widget, 0, 4 * GRID)
 
@@ -340,5 +389,7 @@ class ConfigForm(QWidget):
         if row is not None:
             self.help.show_key(row.state.key)
             self._scroll_to(row)
+            self._mark(None)
+            self.key_entered.emit(row.state.path)
         elif now is not None and self.isAncestorOf(now):
             self.help.clear()

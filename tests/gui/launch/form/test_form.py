@@ -235,6 +235,23 @@ def test_help_has_its_lines_and_no_more(user: User) -> None:
     assert user.form.help.height() == height
 
 
+def test_f1_and_a_click_on_a_name_open_all_help(user: User) -> None:
+    """With default, example and the place in the reference; F1 or Escape closes it again."""
+    line = user.line("training.lr")
+    user.bot.keyClick(line, Qt.Key.Key_F1)
+    assert user.form.help.is_open
+    shown = user.form.help.full.text()
+    assert "Peak learning rate" in shown
+    assert "lr = 0.001" in shown
+    assert user.form.help.full.link.page == "reference/run-toml#training"
+    user.bot.keyClick(line, Qt.Key.Key_Escape)
+    assert user.form.help.text.isVisible()
+    row = user.row("training.microbatch")
+    user.bot.mouseClick(row, Qt.MouseButton.LeftButton, pos=row.name.geometry().center())
+    assert user.form.help.is_open
+    assert user.form.help.name.text() == "training.microbatch"
+
+
 def test_inherited_values_stand_behind_the_field(user: User, tmp_path: Path) -> None:
     """They hold, and are not written here."""
     write(tmp_path, MINIMAL, "base.toml")

@@ -194,3 +194,15 @@ def test_what_is_under_more_is_counted() -> None:
 def test_no_recipe_at_all_is_a_problem_of_what_is_basic() -> None:
     basic = form("[training]\nsteps = 1\n").groups[0]
     assert [problem.path for problem in basic.problems] == ["run"]
+
+
+def test_lines_and_keys_lead_to_each_other() -> None:
+    """A line inside a value to its key, a key that is not written to its table."""
+    text = "# first\n[training]\nsteps = 10\nbetas = [\n  0.9,\n  0.95,\n]\n"
+    checked = check_document(CheckRequest(0, text, None, Path("/nowhere")))
+    assert checked.key_at(1) == ()
+    assert checked.key_at(3) == ("training", "steps")
+    assert checked.key_at(6)[:2] == ("training", "betas")
+    assert checked.line_of(("training", "betas")) == 4
+    assert checked.line_of(("training", "lr")) == 2
+    assert checked.line_of(("launch", "queue")) is None

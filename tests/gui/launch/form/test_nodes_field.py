@@ -12,7 +12,7 @@ from support.gui.form_user import User
 from support.values.run_files import MINIMAL
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup, NodeInventory
 from torchdeck_app.launch.form.control_factory import NodesControl
-from torchdeck_app.launch.launch_page import names_in
+from torchdeck_app.launch.node_names import names_in
 from torchdeck_app.theme.theme import Theme
 
 NAMES = ["all", "a", "b", "tag:fast"]

@@ -125,6 +125,28 @@ def test_a_problem_leads_to_its_line(qtbot: QtBot, place: LaunchPage, tmp_path: 
     assert place.editor.area.current_line() == 4
 
 
+def test_form_and_text_lead_each_other_side_by_side(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
+    """Where the page has room for both; below that one of them is visible, and the switch is back."""
+    opened(qtbot, place, write_script(tmp_path))
+    qtbot.waitUntil(lambda: "basic" in place.form.groups, timeout=30_000)
+    assert not place.editor.isVisible()
+    place.resize(1500, 720)
+    assert place.form.isVisible()
+    assert place.editor.isVisible()
+    assert not place.toolbar.switches["toml"].isVisible()
+    place.form.reveal("distributed.devices")
+    qtbot.waitUntil(lambda: place.editor.area.current_line() == 5)
+    place.editor.setFocus()
+    place.editor.reveal(2)
+    row = place.form.groups["basic"].row_at(("run", "script"))
+    assert row is not None
+    qtbot.waitUntil(row.autoFillBackground)
+    assert (place.view, place.editor.area.hasFocus()) == ("toml", True)
+    place.resize(1280, 720)
+    assert not place.form.isVisible()
+    assert place.toolbar.switches["toml"].isVisible()
+
+
 def test_a_plan_that_does_not_fit_is_a_problem_too(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     run_file = write_script(tmp_path)
     run_file.write_text(SCRIPT.replace('"cpu"', "[0, 1]"))
