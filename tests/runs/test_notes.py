@@ -11,7 +11,7 @@ from torchdeck.runs.folders.notes import (
     parse_tags,
     read_notes,
 )
-from torchdeck.use_cases.notes import change_notes
+from torchdeck.use_cases.table.notes import change_notes
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

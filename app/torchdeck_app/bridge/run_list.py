@@ -42,6 +42,12 @@ class RunListPoller(Poller[RunsSeen]):
         """Return the last delivered state, for later subscribers. For the GUI thread."""
         return self._seen
 
+    def want(self, names: frozenset[str]) -> None:
+        """Read these values of metrics, such as `loss:min`, for every run."""
+        if names != self._list.wanted:
+            self._list.wanted = names
+            self.poke()
+
     def _look_on(self) -> RunsSeen:
         """Do the work, in the thread."""
         seen = self._list.look()

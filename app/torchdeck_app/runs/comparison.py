@@ -13,10 +13,11 @@ from torchdeck.config.toml.merge import ABSENT, as_shown, leaves, same
 from torchdeck.quantities import duration, metric, moment, size
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.table.row import Row
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.page.configuration_panel import GridTable
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
-from torchdeck_app.runs.run_columns import COLUMNS, Row, lasted
+from torchdeck_app.runs.run_columns import COLUMNS, lasted
 from torchdeck_app.runs.run_configuration import Configuration, read_configuration
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme

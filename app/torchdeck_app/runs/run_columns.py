@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from torchdeck.quantities import ago, duration, epochs, metric, moment
-from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.plots.units import throughput_text
+from torchdeck.runs.query.metric_values import METRIC, metric_key
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.run_state import RunState
+from torchdeck.runs.table.columns import value_text
+from torchdeck.runs.table.row import Row
 from torchdeck.runs.training_progress import time_left
 from torchdeck_app.runs.abilities import is_unfollowed, last_known
 from torchdeck_app.runs.page.activity_texts import PHASES
@@ -17,16 +19,6 @@ from torchdeck_app.widgets.state_badge import UNREADABLE, Look, look_of_run
 
 READING = Look("◷", "reading", "quiet")
 """Look of a run that has not been polled yet."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """Run as the list shows it."""
-
-    entry: RunEntry
-    note: Note
-    differs: str = ""
-    """Settings that not all runs of its program have: `lr 0.001, steps 60`."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +73,13 @@ def _why(row: Row, now: float) -> str:
 
 
 def _name(row: Row, _now: float) -> str:
-    return f"{row.entry.name} · {row.differs}" if row.differs else row.entry.name
+    return f"{PIN} {row.label}" if row.note.pinned else row.label
 
 
 def _name_exact(row: Row, _now: float) -> str:
-    lines = [row.entry.name, row.entry.id] if row.entry.name != row.entry.id else [row.entry.id]
+    lines = list(dict.fromkeys((row.name, row.entry.name, row.entry.id)))
+    lines += ["pinned"] if row.note.pinned else []
+    lines += ["archived"] if row.note.archived else []
     view = row.entry.view
     if view is not None and view.target:
         lines.append(f"{view.kind} {view.target}".strip())
@@ -249,10 +243,53 @@ def _state_key(row: Row) -> str:
     return live + look_of(row.entry).word
 
 
+PIN = "★"
+"""Before the names of pinned runs."""
+
+
+def value_column(name: str) -> Column:
+    """Return the column of a value by its name in the filter: a setting, or a metric."""
+
+    def text(row: Row, _now: float) -> str:
+        return value_text(name, row.value(name))
+
+    def exact(row: Row, _now: float) -> str:
+        value = row.value(name)
+        return "" if value is None else f"{name} {value}"
+
+    return Column(
+        name.removeprefix(METRIC) if metric_key(name) is None else name,
+        "0.000123 ",
+        text,
+        lambda row: row.sortable(name),
+        is_number=True,
+        exact=exact,
+    )
+
+
+def column_of(key: str) -> Column:
+    """Return a column of the list by its key, or that of a value by its name."""
+    return COLUMNS[key] if key in COLUMNS else value_column(key)
+
+
+VALUE_NAMES: Mapping[str, str] = {"duration": "took", "eta": "left", "tags": "tag"}
+"""Key of a column → the name of the same value in filters and saved views, if it is another."""
+
+
+def value_name(key: str) -> str:
+    """Return the name of a column's value in filters and saved views."""
+    return VALUE_NAMES.get(key, key)
+
+
+def key_named(name: str) -> str:
+    """Return the key of the column that shows a value."""
+    return next((key for key, value in VALUE_NAMES.items() if value == name), name)
+
+
 STATE, NAME, LOSS = "state", "name", "loss"
 COLUMNS: Mapping[str, Column] = {
     STATE: Column("State", "● succeeded", _state, _state_key, exact=_why),
-    NAME: Column("Name", "a name of a run", _name, lambda row: row.entry.name.lower(), exact=_name_exact),
+    NAME: Column("Name", "a name of a run", _name, lambda row: row.name.lower(), exact=_name_exact),
     LOSS: Column("Loss", "2.3142 curve c", _loss, _loss_key, is_number=True, exact=_loss_exact),
     "validation": Column("Validation", "2.3142  ", _validation, _validation_key, is_number=True),
     "step": Column("Step", "120,400 / 200,000", _step, step_of, is_number=True),

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QLineEdit, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QToolButton, QVBoxLayout, QWidget
 
-from torchdeck.runs.query.expression import Expression, QueryError, Values, is_expression, parsed
-from torchdeck.runs.query.values import values_of
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.run_state import RunState
+from torchdeck.runs.table.run_filter import STATE_GROUPS, RunFilter, groups_of
 from torchdeck.shown_text import shown
-from torchdeck_app.runs.abilities import is_unfollowed
-from torchdeck_app.runs.run_columns import Row
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
@@ -33,110 +29,30 @@ class Group:
     sign: str
     words: str
     colour: ColourName
-    states: frozenset[RunState | None]
-    """None stands for a run that cannot be read."""
+
+    @property
+    def states(self) -> frozenset[RunState | None]:
+        """None stands for a run that cannot be read."""
+        return STATE_GROUPS[self.key]
 
 
-UNFOLLOWED = Group("unknown", "?", "unknown: no one follows them here", "warn", frozenset())
-"""Runs whose current state is unknown; most users never have one."""
 GROUPS = (
-    Group(
-        "live",
-        "●",
-        "running, starting or stopping",
-        "busy",
-        frozenset(
-            {
-                RunState.PREPARING,
-                RunState.STARTING,
-                RunState.RUNNING,
-                RunState.STOPPING,
-                RunState.RESTARTING,
-            }
-        ),
-    ),
-    UNFOLLOWED,
-    Group("queued", "◷", "queued or pending", "quiet", frozenset({RunState.PENDING, RunState.QUEUED})),
-    Group("succeeded", "✓", "succeeded", "good", frozenset({RunState.SUCCEEDED})),
-    Group(
-        "failed", "✕", "failed, lost or unreadable", "bad", frozenset({RunState.FAILED, RunState.LOST, None})
-    ),
-    Group("cancelled", "○", "cancelled", "quiet", frozenset({RunState.CANCELLED})),
+    Group("live", "●", "running, starting or stopping", "busy"),
+    Group("unknown", "?", "unknown: no one follows them here", "warn"),
+    Group("queued", "◷", "queued or pending", "quiet"),
+    Group("succeeded", "✓", "succeeded", "good"),
+    Group("failed", "✕", "failed, lost or unreadable", "bad"),
+    Group("cancelled", "○", "cancelled", "quiet"),
 )
-
-
-@dataclass(frozen=True)
-class RunFilter:
-    """Filter by words or an expression, and by states.
-
-    All words of `text` occur in the run, or it fulfils the expression that `text` is. Its state is in one of
-    `groups` if any is given.
-    """
-
-    text: str = ""
-    groups: frozenset[str] = frozenset()
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.text.strip() and not self.groups
-
-    def takes(self, row: Row) -> bool:
-        """Return whether the run is shown."""
-        if self.groups and not any(group.key in self.groups for group in groups_of(row.entry)):
-            return False
-        if is_expression(self.text):
-            query = _query(self.text)
-            return isinstance(query, QueryError) or query.matches(_values(row))
-        words = self.text.lower().split()
-        return not words or all(word in _searched(row) for word in words)
-
-    @property
-    def problem(self) -> str:
-        """Return why `text` is no expression though it has a comparison; all runs are shown then."""
-        query = _query(self.text) if is_expression(self.text) else None
-        return str(query) if isinstance(query, QueryError) else ""
-
-
-@lru_cache(maxsize=8)
-def _query(text: str) -> Expression | QueryError:
-    try:
-        return parsed(text)
-    except QueryError as error:
-        return error
-
-
-def _values(row: Row) -> Values:
-    entry = row.entry
-    return {} if entry.view is None else values_of(entry.view, entry.settings, entry.progress, row.note)
-
-
-def groups_of(entry: RunEntry) -> tuple[Group, ...]:
-    """Return the groups of a run; none if it was not read yet."""
-    if entry.view is None and not entry.is_unreadable:
-        return ()
-    if is_unfollowed(entry.view):
-        return (UNFOLLOWED,)
-    return tuple(group for group in GROUPS if entry.state in group.states)
 
 
 def counts(entries: Iterable[RunEntry]) -> dict[str, int]:
     """Return the number of runs in each group, by its key."""
     found = dict.fromkeys((group.key for group in GROUPS), 0)
     for entry in entries:
-        for group in groups_of(entry):
-            found[group.key] += 1
+        for key in groups_of(entry):
+            found[key] += 1
     return found
-
-
-def _searched(row: Row) -> str:
-    entry, view = row.entry, row.entry.view
-    parts = [entry.id, entry.name, *row.note.tags, row.note.text, entry.why]
-    if view is not None:
-        parts += [view.target, view.strategy, view.state.value, view.kind]
-    return " ".join(parts).lower()
-
-
-# Filter above the run list: words and states.
 
 
 class _Chip(QToolButton):
@@ -152,6 +68,7 @@ _TIP = """Show runs in which all these words occur (Ctrl+Shift+F),
 or that fulfil an expression, such as:
 lr > 1e-3 and state = failed
 loss < 2.5 or tag = best
+grad_norm:max > 10 and loss@1000 < 4
 name ~ night and not strategy = ddp"""
 
 
@@ -166,6 +83,7 @@ class FilterBar(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._archived = False
         self.field = QLineEdit()
         self.field.setPlaceholderText("Filter: words, or lr > 1e-3 …")
         self.field.setAccessibleName("Filter runs")
@@ -190,7 +108,10 @@ class FilterBar(QWidget):
         self.problem = label(role="error", wrap=True)
         self.problem.setTextFormat(Qt.TextFormat.PlainText)
         self.problem.hide()
-        column.addWidget(self.field)
+        self.beside = QHBoxLayout()
+        self.beside.setSpacing(4)
+        self.beside.addWidget(self.field, 1)
+        column.addLayout(self.beside)
         column.addWidget(self.problem)
         column.addWidget(row)
         self.field.textChanged.connect(self._tell)
@@ -204,7 +125,7 @@ class FilterBar(QWidget):
     def filter(self) -> RunFilter:
         """Return the current filter."""
         groups = frozenset(key for key, chip in self._chips.items() if chip.isChecked())
-        return RunFilter(self.field.text(), groups)
+        return RunFilter(self.field.text(), groups, self._archived)
 
     def chip(self, group: str) -> QToolButton:
         """Return the button of a group of states."""
@@ -213,6 +134,9 @@ class FilterBar(QWidget):
     def set_filter(self, wanted: RunFilter) -> None:
         """Show `wanted` in the controls."""
         self.field.setText(wanted.text)
+        if wanted.archived != self._archived:
+            self._archived = wanted.archived
+            self._tell()
         for key, chip in self._chips.items():
             chip.setChecked(key in wanted.groups)
 
@@ -229,7 +153,7 @@ class FilterBar(QWidget):
         if event.key() == Qt.Key.Key_Down:
             self.left_downwards.emit()
         elif event.key() == Qt.Key.Key_Escape and not self.filter.is_empty:
-            self.set_filter(RunFilter())
+            self.set_filter(RunFilter(archived=self._archived))
         else:
             super().keyPressEvent(event)
 

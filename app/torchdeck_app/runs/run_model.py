@@ -1,123 +1,202 @@
-"""Runs as rows of a Qt model: only changes are signaled, so that selection and scroll position stay."""
+"""Runs as rows of a Qt model, filtered, sorted and in groups; selection and scroll position stay."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    QSortFilterProxyModel,
-    Qt,
-)
-from PySide6.QtGui import QColor
+from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+from PySide6.QtGui import QColor, QFont
 
+from torchdeck.quantities import counted
 from torchdeck.runs.folders.notes import Note
-from torchdeck.runs.folders.settings import Settings, differing
 from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.table.arrangement import Section, Summary, in_common, in_order, in_sections, summary
+from torchdeck.runs.table.reading import differing_settings
+from torchdeck.runs.table.row import Row
+from torchdeck.runs.table.run_filter import RunFilter
 from torchdeck.shown_text import shown
-from torchdeck_app.runs.run_columns import COLUMNS, KEYS, STATE, Row, look_of
-from torchdeck_app.runs.run_filter import RunFilter
+from torchdeck_app.runs.run_columns import COLUMNS, KEYS, NAME, STATE, Column, look_of, value_column
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 ROW = int(Qt.ItemDataRole.UserRole)
-"""Role of the Row."""
+"""Role of the Row; None for a group."""
+MEMBERS = ROW + 1
+"""Role of the rows that are selected with a row: itself, or all of a group."""
 NO_NOTE = Note()
 
 
-class RunModel(QAbstractTableModel):
-    """Table model of all runs, newest first."""
+class _Place(NamedTuple):
+    """Position of a row or group among its siblings; `group` is -1 at the top."""
+
+    group: int
+    at: int
+
+
+class RunModel(QAbstractItemModel):
+    """Model of the runs; groups of runs are their parents."""
+
+    rearranged = Signal()
+    """Emitted when rows have come, gone or moved."""
 
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._rows: list[Row] = []
+        self._rows: dict[str, Row] = {}
         self._notes: Mapping[str, Note] = {}
         self._differs = DifferingSettings()
         self._now = 0.0
         self._short = False
+        self._keys = KEYS
+        self._columns: list[Column] = list(COLUMNS.values())
+        self._filter, self._group = RunFilter(), ""
+        self._asked_group = ""
+        """Name of the value to group by from the next arrangement on."""
+        self._sort, self._descending = KEYS.index("started"), True
+        self._sections: tuple[Section, ...] = (Section("", ()),)
+        self._places: dict[str, _Place] = {}
+        self._summaries: dict[tuple[str, int], Summary | str] = {}
         theme.changed.connect(self._tell_all)
 
     @property
     def entries(self) -> tuple[RunEntry, ...]:
-        return tuple(row.entry for row in self._rows)
+        return tuple(row.entry for row in self._rows.values())
 
-    def row_of(self, run_id: str) -> int | None:
-        """Return the row of a run; None if it is not there."""
-        return next((at for at, row in enumerate(self._rows) if row.entry.id == run_id), None)
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Return all runs, newest first, whether or not they are shown."""
+        return tuple(self._rows.values())
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Return the keys of all columns."""
+        return self._keys
+
+    @property
+    def filter(self) -> RunFilter:
+        return self._filter
+
+    @property
+    def group(self) -> str:
+        return self._asked_group
+
+    @property
+    def order(self) -> tuple[str, bool]:
+        """Return the key of the column that sorts, and whether it does so descending."""
+        return self._keys[self._sort], self._descending
+
+    def shown_rows(self) -> list[Row]:
+        """Return the rows that are shown or in a group, from the top."""
+        return [row for section in self._sections for row in section.rows]
+
+    def index_of(self, run_id: str, column: int = 0) -> QModelIndex:
+        """Return the index of a run; an invalid one if it is not shown."""
+        place = self._places.get(run_id)
+        return QModelIndex() if place is None else self.createIndex(place.at, column, place.group + 1)
 
     def set_entries(self, entries: tuple[RunEntry, ...], now: float) -> None:
-        """Show these runs; `now` in unix seconds."""
+        """Show these runs, newest first; `now` in unix seconds."""
         self._now = now
         self._differs.take(entries)
-        wanted = {entry.id for entry in entries}
-        for at in range(len(self._rows) - 1, -1, -1):
-            if self._rows[at].entry.id not in wanted:
-                self.beginRemoveRows(QModelIndex(), at, at)
-                del self._rows[at]
-                self.endRemoveRows()
-        if self._rows:
-            self._take(entries)
-        elif entries:
-            self.beginInsertRows(QModelIndex(), 0, len(entries) - 1)
-            self._rows = [self._row(entry) for entry in entries]
-            self.endInsertRows()
+        before = self._rows
+        self._rows = {entry.id: self._row(entry) for entry in entries}
+        self._update(before)
 
     def set_notes(self, notes: Mapping[str, Note]) -> None:
         """Show these tags and notes, by run id."""
-        self._notes = notes
-        for at, row in enumerate(self._rows):
-            if row.note != notes.get(row.entry.id, NO_NOTE):
-                self._rows[at] = self._row(row.entry)
-                self._tell(at)
+        self._notes, before = notes, self._rows
+        self._rows = {run_id: self._row(row.entry) for run_id, row in before.items()}
+        self._update(before)
+
+    def set_filter(self, wanted: RunFilter) -> None:
+        """Show only the runs that `wanted` accepts."""
+        if wanted != self._filter:
+            self._filter = wanted
+            self._arrange()
+
+    def set_group(self, group: str) -> None:
+        """Show groups of runs; empty: none."""
+        if group != self._asked_group:
+            self._asked_group = group
+            self._arrange()
+
+    def set_extra(self, names: Sequence[str]) -> None:
+        """Add columns of values by their names, after the usual ones; those of before are removed."""
+        extra = tuple(name for name in names if name not in COLUMNS)
+        if self._keys == (*KEYS, *extra):
+            return
+        sort = self._keys[self._sort]
+        if len(self._keys) > len(KEYS):
+            self.beginRemoveColumns(QModelIndex(), len(KEYS), len(self._keys) - 1)
+            self._keys, self._columns = KEYS, self._columns[: len(KEYS)]
+            self._summaries.clear()
+            self.endRemoveColumns()
+        if extra:
+            self.beginInsertColumns(QModelIndex(), len(KEYS), len(KEYS) + len(extra) - 1)
+            self._keys = (*KEYS, *extra)
+            self._columns = [*self._columns, *map(value_column, extra)]
+            self.endInsertColumns()
+        self._sort = self._keys.index(sort) if sort in self._keys else KEYS.index("started")
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        """Sort by a column; runs without a value come last in either order."""
+        self._sort = column if 0 <= column < len(self._keys) else KEYS.index("started")
+        self._descending = order is Qt.SortOrder.DescendingOrder
+        self._arrange()
 
     def tick(self, now: float) -> None:
         """Update relative times to `now`."""
         self._now = now
-        if self._rows:
-            for column, key in enumerate(KEYS):
-                if COLUMNS[key].of_time:
-                    shown = [Qt.ItemDataRole.DisplayRole]
-                    self.dataChanged.emit(
-                        self.index(0, column), self.index(len(self._rows) - 1, column), shown
-                    )
+        for column, key in enumerate(KEYS):
+            if COLUMNS[key].of_time:
+                self._tell_column(column)
 
     def set_short(self, *, short: bool) -> None:
         """Set whether the state is only a symbol, without room for a heading."""
         self._short = short
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, 0)
 
-    def row(self, at: int) -> Row:
-        """Return the row at this position."""
-        return self._rows[at]
+    # Qt's interface
+
+    def index(self, row: int, column: int, parent: Index = QModelIndex()) -> QModelIndex:  # noqa: B008 - Qt's signature
+        if not (0 <= row < self.rowCount(parent) and 0 <= column < len(self._keys)):
+            return QModelIndex()
+        return self.createIndex(row, column, parent.row() + 1 if parent.isValid() else 0)
+
+    def parent(self, index: Index = QModelIndex()) -> QModelIndex:  # type: ignore[override]  # noqa: B008 - QObject's parent() is another one
+        group = index.internalId() if index.isValid() else 0
+        return self.createIndex(group - 1, 0, 0) if group else QModelIndex()
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 - Qt's signature
-        return 0 if parent.isValid() else len(self._rows)
+        if not parent.isValid():
+            return len(self._sections) if self._group else len(self._sections[0].rows)
+        if not self._group or parent.internalId() or parent.column() > 0:
+            return 0
+        return len(self._sections[parent.row()].rows)
 
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 - Qt's signature
-        return 0 if parent.isValid() else len(KEYS)
+    def columnCount(self, _parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 - Qt's signature
+        return len(self._keys)
 
     def headerData(  # noqa: N802 - Qt's name
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
     ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal:
+        if orientation is not Qt.Orientation.Horizontal or section >= len(self._keys):
             return None
-        column = COLUMNS[KEYS[section]]
+        column = self._columns[section]
         if role == Qt.ItemDataRole.DisplayRole:
-            return "" if self._short and KEYS[section] == STATE else column.title
+            return "" if self._short and self._keys[section] == STATE else shown(column.title)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(is_number=column.is_number)
         return None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        row, key = self._rows[index.row()], KEYS[index.column()]
-        column = COLUMNS[key]
+        group = index.internalId()
+        if self._group and not group:
+            return self._group_data(self._sections[index.row()], index.column(), role)
+        row = self._sections[max(0, group - 1)].rows[index.row()]
+        column = self._columns[index.column()]
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return shown(column.text(row, self._now))
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -125,37 +204,120 @@ class RunModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(is_number=column.is_number)
         if role == Qt.ItemDataRole.ForegroundRole:
-            return self._ink(row, key)
-        return row if role == ROW else None
+            return self._ink(row, self._keys[index.column()])
+        return row if role == ROW else (row,) if role == MEMBERS else None
+
+    def _group_data(self, section: Section, column: int, role: int) -> Any:
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
+            if self._keys[column] == NAME:
+                return shown(f"{section.title} · {counted(len(section.rows), 'run')}")
+            found = self._summary(section, column)
+            return shown(found if isinstance(found, str) else found.text)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            if self._keys[column] == NAME:
+                return plain_tip("\n".join((section.title, *(row.label for row in section.rows[:20]))))
+            found = self._summary(section, column)
+            return plain_tip(found if isinstance(found, str) else found.exact)
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _alignment(is_number=self._columns[column].is_number)
+        if role == Qt.ItemDataRole.FontRole and self._keys[column] == NAME:
+            font = QFont()
+            font.setWeight(QFont.Weight.DemiBold)
+            return font
+        return section.rows if role == MEMBERS else None
+
+    def _summary(self, section: Section, column: int) -> Summary | str:
+        """Return mean and deviation of a column of numbers, or the text that all rows have."""
+        known = self._summaries.get((section.title, column))
+        if known is None:
+            found = self._columns[column]
+            same = in_common(filter(None, (found.text(row, self._now) for row in section.rows)))
+            numbers = summary(found.key(row) for row in section.rows) if found.is_number else None
+            known = numbers if numbers is not None and not same else same
+            if not found.of_time:
+                self._summaries[section.title, column] = known
+        return known
 
     def _ink(self, row: Row, key: str) -> QColor | None:
         if key == STATE:
             return QColor(look_of(row.entry).rgb(self._theme.palette))
-        return None if key in ("name", "loss", "step") else self._theme.colour("secondary")
-
-    def _take(self, entries: tuple[RunEntry, ...]) -> None:
-        """Merge the entries: existing rows keep their order, which is that of ids; new ones go between
-        them.
-        """
-        for at, entry in enumerate(entries):
-            if at < len(self._rows) and self._rows[at].entry.id == entry.id:
-                if self._rows[at].entry is not entry or self._rows[at].differs != self._differs.of(entry):
-                    self._rows[at] = self._row(entry)
-                    self._tell(at)
-            else:
-                self.beginInsertRows(QModelIndex(), at, at)
-                self._rows.insert(at, self._row(entry))
-                self.endInsertRows()
+        if row.note.archived:
+            return self._theme.colour("secondary")
+        return None if key in ("name", "loss", "step") or key not in KEYS else self._theme.colour("secondary")
 
     def _row(self, entry: RunEntry) -> Row:
-        return Row(entry, self._notes.get(entry.id, NO_NOTE), self._differs.of(entry))
+        """Return the row of a run: the same object while nothing of it changes."""
+        note, differs = self._notes.get(entry.id, NO_NOTE), self._differs.of(entry)
+        old = self._rows.get(entry.id)
+        if old is not None and old.entry is entry and old.note == note and old.differs == differs:
+            return old
+        return Row(entry, note, differs)
 
-    def _tell(self, at: int) -> None:
-        self.dataChanged.emit(self.index(at, 0), self.index(at, len(KEYS) - 1))
+    def _update(self, before: Mapping[str, Row]) -> None:
+        """Show what is different from `before`."""
+        changed = [run_id for run_id, row in self._rows.items() if before.get(run_id) is not row]
+        if not changed and len(before) == len(self._rows):
+            return
+        old = self._places
+        self._arrange()
+        for run_id in changed:
+            if run_id in old and run_id in self._places:
+                last = self.index_of(run_id, len(self._keys) - 1)
+                self.dataChanged.emit(self.index_of(run_id), last)
+        if self._group and changed:
+            self._tell_all()
+
+    def _arrange(self) -> None:
+        """Filter, sort and group; rows keep their selection wherever they go."""
+        key = self._columns[self._sort].key
+        rows = in_order(filter(self._filter.takes, self._rows.values()), key, descending=self._descending)
+        asked = self._asked_group
+        sections = in_sections(rows, asked)
+        places: dict[str, _Place] = {}
+        for number, section in enumerate(sections):
+            group = number if asked else -1
+            places.update((row.entry.id, _Place(group, at)) for at, row in enumerate(section.rows))
+        titles = [section.title for section in sections]
+        self._summaries.clear()
+        if places == self._places and titles == [section.title for section in self._sections]:
+            self._sections, self._group = sections, asked
+            return
+        self.layoutAboutToBeChanged.emit()
+        old = self.persistentIndexList()
+        names = [self._name_of(index) for index in old]
+        self._sections, self._places, self._group = sections, places, asked
+        groups = {title: number for number, title in enumerate(titles)} if asked else {}
+        self.changePersistentIndexList(
+            old,
+            [self._found(name, index.column(), groups) for name, index in zip(names, old, strict=True)],
+        )
+        self.layoutChanged.emit()
+        self.rearranged.emit()
+
+    def _name_of(self, index: QModelIndex) -> tuple[str, bool]:
+        """Return the id of a run, or the title of a group and True."""
+        row = self.data(index, ROW)
+        if isinstance(row, Row):
+            return row.entry.id, False
+        return self._sections[index.row()].title, True
+
+    def _found(self, name: tuple[str, bool], column: int, groups: Mapping[str, int]) -> QModelIndex:
+        text, is_group = name
+        if not is_group:
+            return self.index_of(text, column)
+        return self.createIndex(groups[text], column, 0) if text in groups else QModelIndex()
+
+    def _tell_column(self, column: int) -> None:
+        top = self.rowCount()
+        if top:
+            self.dataChanged.emit(
+                self.index(0, column), self.index(top - 1, column), [Qt.ItemDataRole.DisplayRole]
+            )
 
     def _tell_all(self) -> None:
-        if self._rows:
-            self.dataChanged.emit(self.index(0, 0), self.index(len(self._rows) - 1, len(KEYS) - 1))
+        top = self.rowCount()
+        if top:
+            self.dataChanged.emit(self.index(0, 0), self.index(top - 1, len(self._keys) - 1))
 
 
 class DifferingSettings:
@@ -168,61 +330,12 @@ class DifferingSettings:
     def take(self, entries: Sequence[RunEntry]) -> None:
         """Compare these runs."""
         compared = [(entry.id, len(entry.settings)) for entry in entries]
-        if compared == self._compared:
-            return
-        self._compared, self._texts = compared, {}
-        programs: dict[tuple[str, str], dict[str, Settings]] = defaultdict(dict)
-        for entry in entries:
-            if entry.view is not None:
-                programs[entry.view.kind, entry.view.target][entry.id] = entry.settings
-        for runs in programs.values():
-            self._texts |= differing(runs)
+        if compared != self._compared:
+            self._compared, self._texts = compared, differing_settings(entries)
 
     def of(self, entry: RunEntry) -> str:
         """Return the text for one of the runs."""
         return self._texts.get(entry.id, "")
-
-
-class ArrangedRuns(QSortFilterProxyModel):
-    """Filtered and sorted runs; rows without a value come last in either order."""
-
-    def __init__(self, model: RunModel, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._filter = RunFilter()
-        self.setSourceModel(model)
-        self.setDynamicSortFilter(True)
-
-    @property
-    def filter(self) -> RunFilter:
-        return self._filter
-
-    def set_filter(self, wanted: RunFilter) -> None:
-        """Show only the runs that `wanted` accepts."""
-        if wanted != self._filter:
-            self._filter = wanted
-            self.invalidate()
-
-    def filterAcceptsRow(self, row: int, _parent: Index) -> bool:  # noqa: N802 - Qt's name
-        return self._filter.takes(self._row(row))
-
-    def lessThan(self, left: Index, right: Index) -> bool:  # noqa: N802 - Qt's name
-        column = COLUMNS[KEYS[left.column()]]
-        one, other = column.key(self._row(left.row())), column.key(self._row(right.row()))
-        one, other = _comparable(one), _comparable(other)
-        if one is None or other is None:
-            last_is_greater = self.sortOrder() is Qt.SortOrder.AscendingOrder
-            if one is None and other is None:
-                return False
-            return (other is None) is last_is_greater
-        return one < other  # type: ignore[operator]  # both are of one column: texts, or numbers
-
-    def _row(self, row: int) -> Row:
-        return cast("RunModel", self.sourceModel()).row(row)
-
-
-def _comparable(key: str | float | None) -> str | float | None:
-    """Return the key, or None for NaN."""
-    return None if isinstance(key, float) and key != key else key
 
 
 def _alignment(*, is_number: bool) -> Qt.AlignmentFlag:

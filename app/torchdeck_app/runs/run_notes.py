@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLineEdit,
 from torchdeck.runs.folders.notes import Note, parse_tags, read_notes
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.shown_text import shown
-from torchdeck.use_cases.notes import change_notes
+from torchdeck.use_cases.table.notes import change_notes
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.widgets.panel import GRID
 

@@ -20,6 +20,7 @@ from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.runs.abilities import Abilities, RunCommand, abilities
 from torchdeck_app.runs.elsewhere.attach_elsewhere import RunsElsewhere
 from torchdeck_app.runs.elsewhere.watch_training import WatchedTrainings
+from torchdeck_app.runs.listing.view_menu import SavedViews
 from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_actions import RunActions
 from torchdeck_app.runs.run_commands import HeldRun, RunCommands
@@ -79,6 +80,7 @@ class RunsPage(Page):
         self.watching = WatchedTrainings(operations, logins, self.commands, self)
         self.notes = RunNotes(operations, home, self)
         self.actions_of_runs = RunActions(theme, self, self._do)
+        self.views = SavedViews(operations, home, self)
         self.table = RunTable(theme)
         self.shown = ShownRuns(theme, operations, self.commands)
         self.deletion = DeleteQuestion(self, operations, self.commands.delete)
@@ -91,6 +93,7 @@ class RunsPage(Page):
         self._lay_out()
         self._connect()
         self.notes.read()
+        self.views.read()
         self.commands.go_on_deleting()
         self._take(self._run_list.seen)
 
@@ -189,6 +192,12 @@ class RunsPage(Page):
         self._settle.timeout.connect(self._settled)
         self.undo_bar.expired.connect(lambda _: self._take(self._run_list.seen))
         self.notes.changed.connect(self.table.set_notes)
+        self.table.metrics_wanted.connect(self._run_list.want)
+        self.views.changed.connect(self.table.view_menu.set_views)
+        self.views.failed.connect(self.table.say_problem)
+        self.table.view_menu.save_asked.connect(lambda name: self.views.save(name, self.table.view))
+        self.table.view_menu.view_asked.connect(self._show_view)
+        self.table.view_menu.delete_asked.connect(self.views.delete)
         self.notes.failed.connect(self.table.say_problem)
         self.shown.command_asked.connect(self._command)
         self.shown.run_asked.connect(self._open_other)
@@ -204,6 +213,11 @@ class RunsPage(Page):
         self.commands.reported.connect(self._say_failed)
         self.commands.under_way_changed.connect(self._under_way)
         self.commands.runs_touched.connect(self._touched)
+
+    def _show_view(self, name: str) -> None:
+        view = self.views.get(name)
+        if view is not None:
+            self.table.set_view(view)
 
     def _take(self, seen: RunsSeen) -> None:
         self._entries = seen.entries

@@ -113,8 +113,13 @@ class Home(NamedTuple):
 
     @property
     def notes(self) -> Path:
-        """Tags and notes of runs."""
+        """Names, tags, notes and marks of runs."""
         return self.root / "notes.json"
+
+    @property
+    def views(self) -> Path:
+        """Saved views of the list of runs."""
+        return self.root / "views.json"
 
     @property
     def verified(self) -> Path:

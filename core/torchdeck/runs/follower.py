@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.file_names import FolderNames
@@ -24,6 +24,10 @@ from torchdeck.runs.replay.journal_damage import JournalDamage, rebuilt_created
 from torchdeck.runs.run_state import Liveness, NodeLiveness, RunState
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import RunView, view
+
+if TYPE_CHECKING:
+    from torchdeck.metrics import RunMetrics
+    from torchdeck.trainers.metric_roles import Roles
 
 HEARTBEAT_LIMIT = 8 * 1024 * 1024
 """Maximum bytes of a node's heartbeat; each of its ranks takes some hundreds."""
@@ -273,6 +277,11 @@ class RunPoller:
     def loss_curve(self) -> tuple[float, ...]:
         """Return the same as `ProgressReader.loss_curve`, as of the last poll."""
         return self._progress.loss_curve()
+
+    @property
+    def metrics(self) -> tuple[RunMetrics, Roles] | None:
+        """Return the same as `ProgressReader.metrics`, as of the last poll."""
+        return self._progress.metrics
 
 
 # A script that ended well and did nothing: no step, no metric, hardly any output.

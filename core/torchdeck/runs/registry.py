@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RUN_ID, Home, RunLayout
 from torchdeck.contract.refusal import Refusal
+from torchdeck.runs.folders.notes import known_notes
 from torchdeck.runs.folders.run_directory import RunDirectoryError, open_run_directory
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.view import RunView
@@ -56,9 +57,17 @@ class RunRegistry:
         """Return the current view of every run, oldest first."""
         return list(self.newest_first())[::-1]
 
-    def newest_first(self) -> Iterator[RunView | UnreadableRun]:
-        """Yield the current view of every run, newest first; each is read when it is asked for."""
-        for run_id in reversed(self.ids()):
+    def newest_first(
+        self, *, first: Collection[str] = (), without: Collection[str] = ()
+    ) -> Iterator[RunView | UnreadableRun]:
+        """Yield the current view of every run, newest first; each is read when it is asked for.
+
+        Args:
+            first: ids of runs that come before the others.
+            without: ids of runs that are left out.
+        """
+        ids = [run_id for run_id in reversed(self.ids()) if run_id not in without]
+        for run_id in sorted(ids, key=lambda run_id: run_id not in first):
             try:
                 yield read_run(open_run_directory(self.folder / run_id))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one run, the others are listed
@@ -109,7 +118,8 @@ class RunRegistry:
 
     def _named(self, name: str) -> list[str]:
         views = [item for item in self.all() if isinstance(item, RunView)]
-        return [view.id for view in views if view.name == name]
+        given = {run_id: note.name for run_id, note in known_notes(self.folder.parent).items()}
+        return [view.id for view in views if name in (view.name, given.get(view.id))]
 
     def _active(self, ids: list[str]) -> list[str]:
         """Return those of which something may still run."""

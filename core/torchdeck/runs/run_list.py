@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.deletion import living_alone
 from torchdeck.runs.folders.run_directory import open_run_directory
 from torchdeck.runs.folders.settings import Settings, run_settings
 from torchdeck.runs.follower import JournalFingerprints, RunPoller
 from torchdeck.runs.links import read_links
+from torchdeck.runs.query.metric_values import metric_values
 from torchdeck.runs.registry import RunRegistry, why_unreadable
 from torchdeck.runs.run_state import RunState
-from torchdeck.runs.training_progress import TrainingProgress
+from torchdeck.runs.training_progress import TrainingProgress, roles_of_run
 from torchdeck.runs.view import RunView
 
 BUDGET = 0.15
@@ -43,6 +45,8 @@ class RunEntry:
     """Other nodes on which ranks of it may continue though it is over."""
     settings: Settings = field(default_factory=dict)
     """Settings of its run file and overrides."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Last value of each metric by its name, and wanted values such as `loss:min`."""
 
     @property
     def state(self) -> RunState | None:
@@ -92,6 +96,8 @@ class RunList:
         self._monotonic = monotonic
         self._budget = budget
         self._runs: dict[str, _Followed] = {}
+        self.wanted: frozenset[str] = frozenset()
+        """Values of metrics to read, such as `loss:min` and `loss@1000`; may be set from any thread."""
 
     def look(self) -> RunsSeen:
         """Return the current runs.
@@ -102,17 +108,19 @@ class RunList:
         ids = self._registry.ids()[::-1]
         kept = self._runs
         self._runs = {id_: kept.get(id_) or self._followed(id_) for id_ in ids}
-        new = [run for run in self._runs.values() if not run.was_read]
+        wanted = self.wanted
+        new = [run for run in self._runs.values() if not run.has_read(wanted)]
         for run in self._runs.values():
             if run.was_read:
                 run.look(self._monotonic())
         deadline = self._monotonic() + self._budget
         for run in new:
+            run.want(wanted)
             run.look(self._monotonic())
             if self._monotonic() >= deadline:
                 break
         entries = tuple(run.entry for run in self._runs.values() if not run.is_gone)
-        return RunsSeen(entries, sum(not run.was_read for run in self._runs.values()))
+        return RunsSeen(entries, sum(not run.has_read(wanted) for run in self._runs.values()))
 
     def _followed(self, run_id: str) -> _Followed:
         return _Followed(RunLayout(self._registry.folder / run_id), self._clock)
@@ -132,6 +140,18 @@ class _Followed:
         self._curve_due = 0.0
         self._retry = 0.0
         self._settings: Settings | None = None
+        self._wanted: frozenset[str] = frozenset()
+
+    def has_read(self, wanted: frozenset[str]) -> bool:
+        """Return whether it was read, with these values of metrics."""
+        return self.was_read and self._wanted == wanted
+
+    def want(self, wanted: frozenset[str]) -> None:
+        """Read these values of metrics from now on; at once for a run that is not followed any more."""
+        before, self._wanted = self._wanted, wanted
+        if self.was_read and self._follower is None and not wanted <= before and self.entry.metrics:
+            found = metrics_of(self.entry.layout, wanted)
+            self._take(replace(self.entry, metrics=found or self.entry.metrics))
 
     def look(self, now: float) -> None:
         """Read what is new; `now` is monotonic."""
@@ -162,13 +182,25 @@ class _Followed:
         alone = living_alone(view, read_links(layout)) if view.nodes_alone else ()
         if self._settings is None:
             self._settings = run_settings(layout, view.overrides)
-        self._take(RunEntry(self.entry.id, layout, view, found.progress, curve, "", alone, self._settings))
+        metrics = self._metrics(self._follower)
+        self._take(
+            RunEntry(self.entry.id, layout, view, found.progress, curve, "", alone, self._settings, metrics)
+        )
         self._settled = None
         if quiet:
             # a resume begins in the controller's journal; an agent may come back and write first only if the
             # run's end was never written
             self._settled = found.before.of_controller if view.end_written else found.before
             self._follower = None
+
+    def _metrics(self, follower: RunPoller) -> Mapping[str, float]:
+        known = follower.metrics
+        if known is None:
+            return {}
+        try:
+            return metric_values(known[0], self._wanted, known[1])
+        except OSError:  # removed meanwhile
+            return self.entry.metrics
 
     def _curve(self, follower: RunPoller, now: float, *, last: bool) -> tuple[float, ...]:
         if not last and now < self._curve_due:
@@ -180,3 +212,15 @@ class _Followed:
         """Keep the old object if nothing changed: comparing two lists is then fast."""
         if entry != self.entry:
             self.entry = entry
+
+
+def metrics_of(layout: RunLayout, wanted: Collection[str]) -> dict[str, float]:
+    """Read the metrics of a run once, as `metric_values`; nothing if they cannot be read."""
+    from torchdeck.metrics import RunMetrics
+
+    metrics = RunMetrics(layout.root)
+    try:
+        metrics.refresh()
+        return metric_values(metrics, wanted, roles_of_run(layout))
+    except (OSError, NewerFormatError):
+        return {}

@@ -122,6 +122,11 @@ class ProgressReader:
         self._total: int | None = None
         self._looked_for_total = False
 
+    @property
+    def metrics(self) -> tuple[RunMetrics, Roles] | None:
+        """Return the run's metrics as of the last `read`, with their roles; None if it has none."""
+        return None if self._metrics is None else (self._metrics, self._roles)
+
     def loss_curve(self, columns: int = CURVE_COLUMNS) -> tuple[float, ...]:
         """Return the training loss over the run's steps in `columns` points, as of the last `read`; else
         empty.

@@ -16,7 +16,7 @@ from support.values.metrics import write_rows
 from support.values.run_homes import add_run, run_id
 from torchdeck.runs.folders.notes import Note
 from torchdeck.telemetry.run_log import log_of_this_process
-from torchdeck.use_cases.notes import change_notes
+from torchdeck.use_cases.table.notes import change_notes
 from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.widgets.labels import ElidedLabel
 

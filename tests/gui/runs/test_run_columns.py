@@ -8,9 +8,11 @@ import pytest
 from support.values.run_entries import FAILED, NOW, entry, live_view, over_view, progress, run_id
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_state import Hang, RunState
+from torchdeck.runs.table.row import Row
+from torchdeck.runs.table.run_filter import RunFilter
 from torchdeck_app.runs.comparison import end_values
-from torchdeck_app.runs.run_columns import COLUMNS, KEYS, Row, columns_for, look_of
-from torchdeck_app.runs.run_filter import GROUPS, RunFilter, counts
+from torchdeck_app.runs.run_columns import COLUMNS, KEYS, columns_for, look_of
+from torchdeck_app.runs.run_filter import GROUPS, counts
 
 WIDTHS = dict.fromkeys(KEYS, 100)
 

@@ -11,8 +11,10 @@ from pytestqt.qtbot import QtBot
 from support.values.run_entries import FAILED, entry, live_view, over_view, progress, run_id
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry, RunsSeen
+from torchdeck_app.runs.listing.cells import StateDelegate
+from torchdeck_app.runs.listing.column_chooser import ColumnChooser
 from torchdeck_app.runs.run_columns import KEYS
-from torchdeck_app.runs.run_table import RunTable, StateDelegate
+from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.theme.theme import Theme
 
 LOSSES = {1: 3.0, 2: float("nan"), 3: 1.0}
@@ -36,7 +38,7 @@ def table(qtbot: QtBot, theme: Theme) -> RunTable:
 
 
 def names(table: RunTable) -> list[str]:
-    arranged = table.arranged
+    arranged = table.model
     return [
         arranged.index(row, 0).data(Qt.ItemDataRole.UserRole).entry.id for row in range(arranged.rowCount())
     ]
@@ -74,9 +76,7 @@ def test_what_runs_of_one_program_differ_in_is_told_with_their_names(table: RunT
     """Also of those that are there already when another one comes."""
 
     def shown() -> list[str]:
-        return [
-            table.arranged.index(row, KEYS.index("name")).data() for row in range(table.arranged.rowCount())
-        ]
+        return [table.model.index(row, KEYS.index("name")).data() for row in range(table.model.rowCount())]
 
     one, two = (
         entry(n, settings={"training.lr": lr, "training.steps": "5"}) for n, lr in ((1, "0.1"), (2, "0.2"))
@@ -180,7 +180,7 @@ def test_sorting_and_filter_are_restored(qtbot: QtBot, theme: Theme, table: RunT
 def test_a_thousand_runs_are_shown_and_followed_quickly(table: RunTable) -> None:
     many = entries(*range(1, 1001))
     table.set_seen(RunsSeen(many))
-    assert table.arranged.rowCount() == 1000
+    assert table.model.rowCount() == 1000
     paints: list[int] = []
     table.model.dataChanged.connect(lambda first, last: paints.append(last.row() - first.row() + 1))
     changed = entry(1000, live_view(run_id(1000)))
@@ -199,7 +199,7 @@ def test_the_longest_state_is_not_cut(table: RunTable, qtbot: QtBot, short: bool
     option = QStyleOptionViewItem()
     shown = []
     for row in range(2):
-        index = table.arranged.index(row, KEYS.index("state"))
+        index = table.model.index(row, KEYS.index("state"))
         option.rect = table.list.visualRect(index)
         option.fontMetrics = table.list.fontMetrics()
         delegate = table.list.itemDelegateForIndex(index)
@@ -207,3 +207,62 @@ def test_the_longest_state_is_not_cut(table: RunTable, qtbot: QtBot, short: bool
         delegate.initStyleOption(option, index)
         shown.append(option.text)
     assert shown == (["●", "✓"] if short else ["● evaluating", "✓ succeeded"])
+
+
+def seeds(table: RunTable) -> None:
+    found = [
+        entry(
+            at, settings={"training.seed": str(at % 2)}, progress=progress(loss=float(at)), metrics={"gn": at}
+        )
+        for at in (3, 2, 1)
+    ]
+    table.set_seen(RunsSeen(tuple(found)))
+
+
+def test_chosen_columns_are_shown_sorted_by_and_restored(qtbot: QtBot, theme: Theme, table: RunTable) -> None:
+    seeds(table)
+    wanted: list[frozenset[str]] = []
+    table.metrics_wanted.connect(wanted.append)
+    table.choose_columns(table.mapToGlobal(table.rect().center()))
+    (chooser,) = table.findChildren(ColumnChooser)
+    for text in ("training.seed", "gn:best", "loss@20"):
+        chooser.field.setText(text)
+        QTest.keyClick(chooser.field, Qt.Key.Key_Return)
+    assert {"training.seed", "gn:best", "loss@20"} <= set(table.list.shown_keys())
+    assert wanted[-1] == {"gn:best", "loss@20"}
+    seed = table.model.keys.index("training.seed")
+    assert not table.list.isColumnHidden(seed)
+    table.list.sortByColumn(seed, Qt.SortOrder.AscendingOrder)
+    assert names(table) == [run_id(2), run_id(3), run_id(1)]
+    other = RunTable(theme)
+    qtbot.addWidget(other)
+    other.restore_state(table.save_state())
+    assert other.view == table.view
+    chooser.usual.click()
+    assert table.view.columns is None
+    assert len(table.model.keys) == len(KEYS)
+
+
+def test_groups_collapse_and_tell_mean_and_deviation(table: RunTable) -> None:
+    seeds(table)
+    assert table.select(run_id(1))
+    table.set_group("seed")
+    first = table.model.index(0, KEYS.index("name"))
+    loss = first.siblingAtColumn(KEYS.index("loss"))
+    assert (first.data(), loss.data()) == ("seed 1 · 2 runs", "2.0000 ± 1.4142")
+    assert [each.id for each in table.selected()] == [run_id(1)]
+    assert table.model.rowCount(table.model.index(0, 0)) == 2
+    table.list.setCurrentIndex(table.model.index(0, 0))
+    assert [each.id for each in table.selected()] == [run_id(3), run_id(1)], "a group stands for its runs"
+    table.set_group("")
+    assert len(names(table)) == 3
+
+
+def test_pinned_runs_are_on_top_and_archived_ones_hidden(table: RunTable) -> None:
+    table.set_notes({run_id(1): Note(pinned=True), run_id(2): Note(archived=True)})
+    assert names(table) == [run_id(1), run_id(3)]
+    table.view_menu.archived_asked.emit(True)
+    assert names(table) == [run_id(1), run_id(3), run_id(2)]
+    assert table.view.filter.archived
+    table.view_menu.archived_asked.emit(False)
+    assert table.select(run_id(2)), "a run that is opened is shown though it is archived"

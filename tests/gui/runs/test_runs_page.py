@@ -21,6 +21,7 @@ from torchdeck.launching.requests import read_requests
 from torchdeck.runs.folders.deletion import set_aside
 from torchdeck.runs.folders.notes import Note, read_notes
 from torchdeck.runs.folders.trash import in_trash
+from torchdeck.runs.table.views import TableView, read_views
 from torchdeck_app.runs.abilities import RunCommand
 from torchdeck_app.runs.comparison import names_of
 from torchdeck_app.runs.runs_page import RunsPage
@@ -376,7 +377,7 @@ def test_tags_and_notes_are_kept_beside_the_runs(qtbot: QtBot, opened: Opened, t
     place.notes.write((run_id(1),), Note(), Note(("best",), "warm-up helped"))
     qtbot.waitUntil(lambda: read_notes(tmp_path) == {run_id(1): Note(("best",), "warm-up helped")})
     QTest.keyClicks(place.table.filter_bar.field, "warm-up")
-    qtbot.waitUntil(lambda: place.table.arranged.rowCount() == 1)
+    qtbot.waitUntil(lambda: place.table.model.rowCount() == 1)
 
 
 def test_the_next_window_shows_the_same_run_alike(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
@@ -432,3 +433,20 @@ def test_a_run_that_went_on_from_one_that_is_gone_says_so(
     qtbot.waitUntil(page.header.origin.isVisible)
     QTest.mouseClick(page.header.origin, Qt.MouseButton.LeftButton)
     assert page.problem.text().startswith("gone is no longer in the list")
+
+
+def test_a_view_is_saved_and_shown_again(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    add_run(tmp_path, 1)
+    place = opened(tmp_path)
+    qtbot.waitUntil(lambda: len(place.table.model.entries) == 1)
+    place.table.filter_bar.field.setText("state = failed")
+    place.table.set_columns(("training.lr",))
+    place.table.view_menu.save_asked.emit("failures")
+    qtbot.waitUntil(lambda: "failures" in [each.text() for each in place.table.view_menu.filled.actions()])
+    wanted = place.table.view
+    place.table.set_view(TableView())
+    place.table.view_menu.view_asked.emit("failures")
+    assert place.table.view == wanted
+    assert read_views(tmp_path) == {"failures": wanted}
+    place.table.view_menu.delete_asked.emit("failures")
+    qtbot.waitUntil(lambda: not read_views(tmp_path))

@@ -7,25 +7,26 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from torchdeck.cli.output import json_text
+from torchdeck.cli.runs import table
 from torchdeck.cli.runs.chosen_run import registry, reports_refusals, whole_number
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, epochs, metric, moment
 from torchdeck.runs import reasons
-from torchdeck.runs.folders.notes import NewerNotesError, Note, read_notes
-from torchdeck.runs.folders.settings import run_settings
-from torchdeck.runs.query.expression import Expression, parsed
-from torchdeck.runs.query.values import NAMES, values_of
-from torchdeck.runs.registry import UnreadableRun
+from torchdeck.runs.folders.notes import known_notes
+from torchdeck.runs.registry import RunRegistry, UnreadableRun
+from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.run_state import RunState
+from torchdeck.runs.table.reading import rows_in_view
+from torchdeck.runs.table.row import Row
+from torchdeck.runs.table.views import TableView
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress, script_state, time_left
 from torchdeck.runs.view import RunView
 
@@ -68,71 +69,72 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="STATE",
         help=f"only runs in a state: {', '.join(STATES)}",
     )
-    parser.add_argument(
-        "--where",
-        metavar="EXPRESSION",
-        help="only runs that fulfil it: 'training.lr > 1e-3 and state = failed'; keys of run.toml, and "
-        f"{', '.join(NAMES)}; = != < <= > >= ~ (contains), and, or, not, parentheses",
-    )
+    table.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(handler=run)
 
 
 @reports_refusals
 def run(args: argparse.Namespace) -> int:
-    """Print every run."""
+    """Print every run that is asked for."""
     runs = registry()
-    wanted: Iterator[RunView | UnreadableRun] = (
-        item for item in runs.newest_first() if args.state in (None, _state(item))
-    )
-    if args.where is not None:
-        wanted = _fulfilling(wanted, parsed(args.where), runs.folder)
-    found = list(islice(wanted, args.limit))
-    for item in found:
-        if isinstance(item, RunView):
-            keep_fencing(RunLayout(runs.folder / item.id), item)
+    view = table.view_of(args, runs.folder.parent)
+    rows = [] if view is None else _rows(runs.folder.parent, view, args)
+    if view is not None and rows and (view.columns is not None or view.group):
+        table.print_rows(rows, view, as_json=args.json)
+        return 0
+    found = _newest(runs, args) if view is None else [_item(row.entry) for row in rows]
     views = [item for item in found if isinstance(item, RunView)]
+    for item in views:
+        keep_fencing(RunLayout(runs.folder / item.id), item)
     progress = {
         item.id: _progress(runs.folder, item, with_loss=number < WITH_LOSS)
         for number, item in enumerate(views)
     }
+    names = {run_id: note.name for run_id, note in known_notes(runs.folder.parent).items() if note.name}
     if args.json:
-        print(json_text([_row(item, progress.get(item.id)) for item in found], indent=1))
+        print(json_text([_row(item, progress.get(item.id), names) for item in found], indent=1))
         return 0
     if not found:
-        if runs.ids():
-            said = f"no run is {args.state}" if args.state is not None else "no run is shown"
-            print(said if args.where is None else f"no run fulfils {args.where}")
-        else:
-            print("there are no runs yet; `torchdeck init` writes a first run.toml")
+        print(_nothing(runs, args))
         return 0
-    for text in _table([_cells(item, progress.get(item.id)) for item in found], _room()):
+    for text in _table([_cells(item, progress.get(item.id), names) for item in found], _room()):
         print(text)
     now = time.time()
-    for item in found:
-        if isinstance(item, RunView) and item.followed_until is not None:
+    for item in views:
+        if item.followed_until is not None:
             what = reasons.unfollowed(now - item.followed_until)
             print(f"{UNFOLLOWED} {item.id}: {what} (torchdeck runs attach {item.id})")
     return 0
 
 
-def _fulfilling(
-    items: Iterable[RunView | UnreadableRun], query: Expression, folder: Path
-) -> Iterator[RunView | UnreadableRun]:
-    """Yield the runs that fulfil `query`; those that cannot be read have no values."""
-    notes: Mapping[str, Note] = {}
-    with suppress(OSError, NewerNotesError):
-        notes = read_notes(folder.parent)
-    for item in items:
-        if isinstance(item, UnreadableRun):
-            continue
-        layout = RunLayout(folder / item.id)
-        progress = None
-        with suppress(OSError, NewerFormatError):
-            progress = ProgressReader(layout).read(item)
-        settings = run_settings(layout, item.overrides)
-        if query.matches(values_of(item, settings, progress, notes.get(item.id))):
-            yield item
+def _newest(runs: RunRegistry, args: argparse.Namespace) -> list[RunView | UnreadableRun]:
+    """Return the newest runs, pinned ones first; archived ones only if asked for."""
+    notes = known_notes(runs.folder.parent)
+    pinned = frozenset(run_id for run_id, note in notes.items() if note.pinned)
+    archived = frozenset(run_id for run_id, note in notes.items() if note.archived and not args.archived)
+    items = runs.newest_first(first=pinned, without=archived)
+    return list(islice((item for item in items if args.state in (None, _state(item))), args.limit))
+
+
+def _rows(home: Path, view: TableView, args: argparse.Namespace) -> list[Row]:
+    rows = rows_in_view(home, view)
+    return [row for row in rows if args.state in (None, _state(_item(row.entry)))][: args.limit]
+
+
+def _item(entry: RunEntry) -> RunView | UnreadableRun:
+    return UnreadableRun(entry.id, entry.why) if entry.view is None else entry.view
+
+
+def _nothing(runs: RunRegistry, args: argparse.Namespace) -> str:
+    """Return why no run is shown."""
+    if not runs.ids():
+        return "there are no runs yet; `torchdeck init` writes a first run.toml"
+    if args.where is not None:
+        return f"no run fulfils {args.where}"
+    if args.state is not None:
+        return f"no run is {args.state}"
+    return "no run is shown; --archived shows archived runs, too"
 
 
 def _room() -> int | None:
@@ -178,14 +180,16 @@ def _progress(folder: Path, item: RunView, *, with_loss: bool) -> TrainingProgre
     return None if script is None else TrainingProgress("", script.step, script.total, epoch=script.epoch)
 
 
-def _row(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> dict[str, Any]:
+def _row(
+    item: RunView | UnreadableRun, progress: TrainingProgress | None, names: Mapping[str, str]
+) -> dict[str, Any]:
     if isinstance(item, UnreadableRun):
         nothing = dict.fromkeys(("name", "created", "started", "ended"))
         return {"id": item.id, **nothing, "state": UNREADABLE, "why": item.why}
     step = _step(item, progress)
     return {
         "id": item.id,
-        "name": item.name,
+        "name": names.get(item.id, item.name),
         "state": item.state.value,
         "hung": item.is_hung,
         "why": item.why,
@@ -203,7 +207,9 @@ def _row(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> di
     }
 
 
-def _cells(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> tuple[str, ...]:
+def _cells(
+    item: RunView | UnreadableRun, progress: TrainingProgress | None, names: Mapping[str, str]
+) -> tuple[str, ...]:
     if isinstance(item, UnreadableRun):
         return (item.id, "-", UNREADABLE, item.why, *("" for _ in HEADINGS[4:]))
     step = _step(item, progress)
@@ -212,7 +218,7 @@ def _cells(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> 
     followed = item.followed_until is None
     return (
         item.id,
-        item.name,
+        names.get(item.id, item.name),
         _state_text(item, known),
         moment(item.started),
         _took(item),

@@ -1,8 +1,9 @@
-"""The user's tags and notes on runs: one small file next to the runs, never in them."""
+"""The user's names, tags, notes and marks on runs: one small file next to the runs, never in them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,25 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import Home
 from torchdeck.contract.refusal import Refusal
 
-_VERSION = 1
+_VERSION = 2
+"""1 had tags and texts alone."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """Tags and note on one run."""
+    """Tags, note and marks on one run."""
 
     tags: tuple[str, ...] = ()
     text: str = ""
+    name: str = ""
+    """Name given to the run later; empty: its own."""
+    pinned: bool = False
+    """It stays on top of the list, and is not deleted."""
+    archived: bool = False
+    """It is hidden in the list unless archived runs are asked for."""
 
     def __bool__(self) -> bool:
-        return bool(self.tags or self.text)
+        return self != Note()
 
 
 class NewerNotesError(Refusal):
@@ -52,17 +60,35 @@ def read_notes(home: Path) -> dict[str, Note]:
     return {str(run_id): note for run_id, item in runs.items() if (note := _note(item))}
 
 
+def known_notes(home: Path) -> dict[str, Note]:
+    """Return the notes by run id; none if they cannot be read: runs are listed all the same."""
+    with suppress(OSError, NewerNotesError):
+        return read_notes(home)
+    return {}
+
+
 def notes_document(notes: Mapping[str, Note]) -> dict[str, Any]:
     """Return what the file holds for notes by run id; empty notes are left out."""
-    runs = {run_id: {"tags": list(note.tags), "text": note.text} for run_id, note in notes.items() if note}
-    return {"v": _VERSION, "runs": runs}
+    plain = all(note == Note(note.tags, note.text) for note in notes.values())
+    runs = {run_id: _item(note) for run_id, note in notes.items() if note}
+    return {"v": 1 if plain else _VERSION, "runs": runs}  # an older version reads what it knows whole
+
+
+def _item(note: Note) -> dict[str, Any]:
+    marks = {name: True for name in _MARKS if getattr(note, name)}
+    return {"tags": list(note.tags), "text": note.text, **({"name": note.name} if note.name else {}), **marks}
+
+
+_MARKS = ("pinned", "archived")
 
 
 def _note(value: Any) -> Note:
     if not isinstance(value, Mapping):
         return Note()
-    tags, text = value.get("tags"), value.get("text")
+    tags, text, name = value.get("tags"), value.get("text"), value.get("name")
     return Note(
         tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
         text if isinstance(text, str) else "",
+        name if isinstance(name, str) else "",
+        *(value.get(mark) is True for mark in _MARKS),
     )

@@ -9,7 +9,8 @@ Grammar, lowest precedence first; words are case-insensitive:
 
 `~` is "contains". A value is a word, or a text in quotes. Two numbers are compared as numbers, other values
 as texts without regard to case; the order of texts is not asked. A run without the key fulfils no comparison
-with it.
+with it. A key is the name of a value of the run, a key of run.toml or its last part, or a metric
+(`metric_values`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, NoReturn, Protocol
 
 from torchdeck.contract.refusal import Refusal
+from torchdeck.runs.query.metric_values import METRIC
 
 Value = str | float
 Values = Mapping[str, Sequence[Value]]
@@ -44,6 +46,11 @@ class Expression(Protocol):
 
     def matches(self, values: Values) -> bool:
         """Return whether a run with these values fulfils it."""
+        ...
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the keys that are asked for, as they are written."""
         ...
 
 
@@ -73,11 +80,14 @@ def parsed(text: str) -> Expression:
 
 
 def key_of(name: str, values: Values) -> str:
-    """Return the key of `values` that a name means: itself, or the only one that ends with it."""
+    """Return the key of `values` that a name means: itself, the only one that ends with it, or a metric."""
     if name in values:
         return name
-    ends = [key for key in values if key.endswith(f".{name}")]
-    return ends[0] if len(ends) == 1 else name
+    end = f".{name}"
+    ends = [key for key in values if key.endswith(end) and not key.startswith(METRIC)]
+    if ends:
+        return ends[0] if len(ends) == 1 else name
+    return f"{METRIC}{name}"
 
 
 class _Comparison(NamedTuple):
@@ -88,10 +98,14 @@ class _Comparison(NamedTuple):
     def matches(self, values: Values) -> bool:
         return any(self._holds(found) for found in values.get(key_of(self.key, values), ()))
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset({self.key})
+
     def _holds(self, found: Value) -> bool:
         if self.operator == "~":
             return self.value.lower() in str(found).lower()
-        one, other = _number(found), _number(self.value)
+        one, other = number_in(found), number_in(self.value)
         if one is None or other is None:
             same = str(found).lower() == self.value.lower()
             return {"=": same, "!=": not same}.get(self.operator, False)
@@ -114,6 +128,10 @@ class _All(NamedTuple):
     def matches(self, values: Values) -> bool:
         return all(part.matches(values) for part in self.parts)
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*(part.names for part in self.parts))
+
 
 class _Any(NamedTuple):
     parts: tuple[Expression, ...]
@@ -121,12 +139,20 @@ class _Any(NamedTuple):
     def matches(self, values: Values) -> bool:
         return any(part.matches(values) for part in self.parts)
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*(part.names for part in self.parts))
+
 
 class _Not(NamedTuple):
     part: Expression
 
     def matches(self, values: Values) -> bool:
         return not self.part.matches(values)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.part.names
 
 
 class _Parser:
@@ -211,9 +237,10 @@ def _tokens(text: str) -> list[_Token]:
     return found
 
 
-def _number(value: Value) -> float | None:
+def number_in(value: Value) -> float | None:
+    """Return the number that a value is or says; None if it is a text or NaN."""
     if isinstance(value, float | int):
-        return float(value)
+        return None if math.isnan(value) else float(value)
     try:
         found = float(value.replace(",", ""))
     except ValueError:
