@@ -54,3 +54,30 @@ def test_what_cannot_be_shown_is_refused(home: Path, capsys: pytest.CaptureFixtu
     assert "no view is saved" in capsys.readouterr().err
     assert main(["runs", "list", "--columns", ","]) == 2
     assert "no column is given" in capsys.readouterr().err
+
+
+def test_runs_are_renamed_tagged_pinned_and_archived(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "edit", IDS[0], "--name", "the best", "--tag", "a", "--tag", "b", "--pin"]) == 0
+    assert main(["runs", "edit", IDS[2], IDS[0], "--untag", "a", "--archive", "--json"]) == 0
+    assert main(["runs", "edit", "the best", "--unarchive"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1] == f"{IDS[0]}: name the best, tags b, pinned"
+    lines = said(capsys).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [IDS[0], IDS[1]], "pinned first, archived hidden"
+    assert "the best" in lines[1]
+    assert IDS[2] in said(capsys, "--archived")
+    assert IDS[2] in said(capsys, "--where", "archived = yes")
+    assert said(capsys, "--where", "name = nothing").startswith("no run fulfils")
+
+
+def test_a_pinned_run_is_not_deleted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "edit", IDS[0], "--pin"]) == 0
+    assert main(["runs", "delete", IDS[0], "--yes"]) == 3
+    assert "is pinned" in capsys.readouterr().err
+    assert main(["runs", "edit", IDS[0], "--unpin"]) == 0
+    assert main(["runs", "delete", IDS[0], "--yes"]) == 0
+
+
+@pytest.mark.parametrize("words", [[IDS[0]], [IDS[0], IDS[1], "--name", "x"], ["gone", "--pin"]])
+def test_an_edit_that_says_nothing_is_refused(home: Path, words: list[str]) -> None:
+    assert main(["runs", "edit", *words]) == 2

@@ -40,3 +40,12 @@ def test_a_newer_file_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_tags_are_divided_by_commas_or_spaces() -> None:
     assert parse_tags(" best, lr-sweep best  x,") == ("best", "lr-sweep", "x")
+
+
+def test_marks_are_kept_and_older_versions_read_a_file_without_them(tmp_path: Path) -> None:
+    change_notes(tmp_path, ("a",), lambda note: replace(note, tags=("best",)))
+    assert '"v": 1' in (tmp_path / "notes.json").read_text()
+    marked = Note(("best",), name="mine", pinned=True, archived=True)
+    change_notes(tmp_path, ("a",), lambda _note: marked)
+    assert read_notes(tmp_path) == {"a": marked}
+    assert '"v": 2' in (tmp_path / "notes.json").read_text()

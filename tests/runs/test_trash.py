@@ -10,7 +10,7 @@ from support.values.histories import controller_journal
 from support.values.made_runs import IDS, make_run
 from support.values.run_entries import DONE
 from torchdeck.agent.probe.run_folders import room_of
-from torchdeck.contract.layout import TRASH_PREFIX, RunLayout
+from torchdeck.contract.layout import TRASH_PREFIX, Home, RunLayout
 from torchdeck.runs.folders.deletion import set_aside
 from torchdeck.runs.folders.trash import in_trash
 from torchdeck.use_cases.delete import restore
@@ -49,3 +49,16 @@ def test_a_count_can_be_cancelled(tmp_path: Path) -> None:
 
     with pytest.raises(TimeoutError):
         room_of(tmp_path, check)
+
+
+def test_deleted_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """By what they set, as in the list of runs; else by when they were made."""
+    ids = [f"20261121T03445{number}Z-gpt-0a1b2{number}" for number in range(4)]
+    for run_id, lr in zip(ids, ("0.1", "0.2", "0.2", "0.3"), strict=True):
+        make_run(tmp_path, controller_journal(), DONE, run_id=run_id, run_file=f"[training]\nlr = {lr}\n")
+    for run_id in ids[:3]:
+        set_aside(Home(tmp_path).run(run_id))
+    labels = {each.run_id: each.label for each in in_trash(tmp_path)}
+    assert labels[ids[0]] == "gpt · lr 0.1"
+    assert labels[ids[1]] == "gpt · lr 0.2, 2026-11-21 03:44:51 UTC"
+    assert len(set(labels.values())) == 3

@@ -33,6 +33,8 @@ class RunCommand(StrEnum):
     PROFILE_RANKS = "profile_ranks"
     CLONE = "clone"
     TAGS = "tags"
+    PIN = "pin"
+    ARCHIVE = "archive"
     DELETE = "delete"
     TRASH = "trash"
     FOLDER = "folder"

@@ -14,6 +14,8 @@ from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 
+PIN, UNPIN = "Pin", "Unpin"
+ARCHIVE, UNARCHIVE = "Archi&ve", "Bring back from archi&ve"
 _ALL = (
     # name, text, shortcut, icon, description
     (RunCommand.STOP, "&Stop", "Ctrl+.", "stop", "Finish the step, save a checkpoint, exit"),
@@ -64,7 +66,15 @@ _ALL = (
     ),
     (RunCommand.PROFILE_RANKS, "Profile ra&nks …", "", "", "Choose the ranks to record for 5 s"),
     (RunCommand.CLONE, "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
-    (RunCommand.TAGS, "&Tags and note …", "F2", "", "Add tags and a note to the selected runs"),
+    (RunCommand.TAGS, "Name, &tags and note …", "F2", "", "Rename a run, or add tags and a note to runs"),
+    (
+        RunCommand.PIN,
+        PIN,
+        "Ctrl+Alt+Up",
+        "",
+        "Keep the selected runs on top of the list, and undeleted",
+    ),
+    (RunCommand.ARCHIVE, ARCHIVE, "Ctrl+Alt+Down", "", "Hide the selected runs in the list"),
     (RunCommand.DELETE, "&Delete …", "Del", "delete", "Move the selected runs to the trash"),
     (RunCommand.TRASH, "De&leted runs …", "", "", "Restore deleted runs, or remove them for good"),
     (
@@ -90,7 +100,7 @@ _MENU = (
         RunCommand.PROFILE_RANKS,
         RunCommand.CLONE,
     ),
-    (RunCommand.TAGS, RunCommand.FOLDER, RunCommand.COPY_ID),
+    (RunCommand.TAGS, RunCommand.PIN, RunCommand.ARCHIVE, RunCommand.FOLDER, RunCommand.COPY_ID),
     (RunCommand.DELETE, RunCommand.TRASH),
 )
 """By groups."""
@@ -132,8 +142,13 @@ class RunActions:
         alone = len(entries) == 1
         self._by_name[RunCommand.CLONE].setEnabled(alone and not able[0].clone)
         self._by_name[RunCommand.FOLDER].setEnabled(alone)
-        for name in (RunCommand.COPY_ID, RunCommand.TAGS):
+        for name in (RunCommand.COPY_ID, RunCommand.TAGS, RunCommand.PIN, RunCommand.ARCHIVE):
             self._by_name[name].setEnabled(bool(entries))
+
+    def set_marks(self, *, pinned: bool, archived: bool) -> None:
+        """Name what Pin and Archive do, given that all selected runs are pinned or archived."""
+        self._by_name[RunCommand.PIN].setText(UNPIN if pinned else PIN)
+        self._by_name[RunCommand.ARCHIVE].setText(UNARCHIVE if archived else ARCHIVE)
 
     def _set_able(self, name: RunCommand, why_not: Sequence[str]) -> None:
         """Enable the action if one of the runs allows it; else its tooltip says why none does."""

@@ -1,8 +1,10 @@
-"""Tags and notes of runs, read and written off the GUI thread."""
+"""Names, tags, notes and marks of runs, read and written off the GUI thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -41,12 +43,31 @@ class RunNotes(QObject):
         dialog.given.connect(lambda given: self.write(ids, before, given))
         dialog.open()
 
+    def get(self, run_id: str) -> Note:
+        """Return the note on a run."""
+        return self._notes.get(run_id, Note())
+
+    def pin(self, ids: tuple[str, ...], *, on: bool) -> None:
+        """Pin runs, or unpin them."""
+        change = partial(replace, pinned=on)
+        self._run("pinning runs", lambda: change_notes(self._home, ids, change))
+
+    def archive(self, ids: tuple[str, ...], *, on: bool) -> None:
+        """Archive runs, or bring them back into the list."""
+        change = partial(replace, archived=on)
+        self._run("archiving runs", lambda: change_notes(self._home, ids, change))
+
     def write(self, ids: tuple[str, ...], before: Note, given: Note) -> None:
         """Replace the common note of all runs by the one given; tags that only some have stay."""
 
         def change(note: Note) -> Note:
             kept = tuple(tag for tag in note.tags if tag not in before.tags and tag not in given.tags)
-            return Note((*given.tags, *kept), note.text if given.text == before.text else given.text)
+            return replace(
+                note,
+                tags=(*given.tags, *kept),
+                text=note.text if given.text == before.text else given.text,
+                name=note.name if given.name == before.name else given.name,
+            )
 
         self._run("writing tags and notes", lambda: change_notes(self._home, ids, change))
 
@@ -66,7 +87,8 @@ class RunNotes(QObject):
 def common(notes: Sequence[Note]) -> Note:
     """Return the tags that all have, and the text if it is the same."""
     tags = tuple(tag for tag in notes[0].tags if all(tag in note.tags for note in notes))
-    return Note(tags, notes[0].text if len({note.text for note in notes}) == 1 else "")
+    text = notes[0].text if len({note.text for note in notes}) == 1 else ""
+    return Note(tags, text, notes[0].name if len(notes) == 1 else "")
 
 
 class NoteDialog(QDialog):
@@ -80,6 +102,10 @@ class NoteDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         what = names[0] if len(names) == 1 else f"{len(names):,} runs"
         self.setWindowTitle(shown(f"Tags and note of {what}"))
+        self.name = QLineEdit(note.name)
+        self.name.setPlaceholderText(shown(names[0]))
+        self.name.setAccessibleName("Name")
+        self.name.setToolTip("Another name for the list; empty: its own name")
         self.tags = QLineEdit(", ".join(note.tags))
         self.tags.setPlaceholderText("best, lr-sweep")
         self.tags.setAccessibleName("Tags")
@@ -96,6 +122,8 @@ class NoteDialog(QDialog):
         form = QFormLayout(self)
         form.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
         form.setSpacing(GRID)
+        if len(names) == 1:
+            form.addRow("Na&me", self.name)
         form.addRow("&Tags", self.tags)
         form.addRow("&Note", self.text)
         form.addRow(buttons)
@@ -105,4 +133,5 @@ class NoteDialog(QDialog):
     @property
     def note(self) -> Note:
         """Return the input."""
-        return Note(parse_tags(self.tags.text()), self.text.toPlainText().strip())
+        name = " ".join(self.name.text().split())
+        return Note(parse_tags(self.tags.text()), self.text.toPlainText().strip(), name)

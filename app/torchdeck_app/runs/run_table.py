@@ -32,7 +32,7 @@ from torchdeck.runs.table.views import TableView
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.listing.cells import CellDelegate, SparklineDelegate, StateDelegate
 from torchdeck_app.runs.listing.column_chooser import ColumnChooser
-from torchdeck_app.runs.listing.view_menu import ViewMenu
+from torchdeck_app.runs.listing.view_menu import SavedViews, ViewMenu
 from torchdeck_app.runs.run_columns import (
     KEYS,
     LOSS,
@@ -140,6 +140,19 @@ class RunTable(QWidget):
         order = Qt.SortOrder.DescendingOrder if view.descending else Qt.SortOrder.AscendingOrder
         self.list.sortByColumn(self.model.keys.index(key), order)
         self.set_group(view.group)
+
+    def serve_views(self, views: SavedViews) -> None:
+        """Save, show and delete views by the menu."""
+
+        def show(name: str) -> None:
+            view = views.get(name)
+            if view is not None:
+                self.set_view(view)
+
+        views.changed.connect(self.view_menu.set_views)
+        self.view_menu.save_asked.connect(lambda name: views.save(name, self.view))
+        self.view_menu.view_asked.connect(show)
+        self.view_menu.delete_asked.connect(views.delete)
 
     def set_columns(self, keys: tuple[str, ...] | None) -> None:
         """Show these columns besides state and name; None: as many of the usual ones as fit."""

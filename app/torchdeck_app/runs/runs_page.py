@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
@@ -20,6 +21,7 @@ from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.runs.abilities import Abilities, RunCommand, abilities
 from torchdeck_app.runs.elsewhere.attach_elsewhere import RunsElsewhere
 from torchdeck_app.runs.elsewhere.watch_training import WatchedTrainings
+from torchdeck_app.runs.listing.no_runs import no_runs
 from torchdeck_app.runs.listing.view_menu import SavedViews
 from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_actions import RunActions
@@ -39,7 +41,7 @@ from torchdeck_app.runs.shown_runs import DeletedRuns, ShownRuns
 from torchdeck_app.runs.trash_dialog import TrashDialog
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
-from torchdeck_app.widgets.panel import GRID, EmptyState
+from torchdeck_app.widgets.panel import GRID
 
 _MOST = 1 << 20
 """Maximum size in pixels accepted from a saved layout; Qt takes 32 bits."""
@@ -192,13 +194,10 @@ class RunsPage(Page):
         self._settle.timeout.connect(self._settled)
         self.undo_bar.expired.connect(lambda _: self._take(self._run_list.seen))
         self.notes.changed.connect(self.table.set_notes)
+        self.notes.changed.connect(lambda _: self._enable())
         self.table.metrics_wanted.connect(self._run_list.want)
-        self.views.changed.connect(self.table.view_menu.set_views)
         self.views.failed.connect(self.table.say_problem)
-        self.table.view_menu.save_asked.connect(lambda name: self.views.save(name, self.table.view))
-        self.table.view_menu.view_asked.connect(self._show_view)
-        self.table.view_menu.delete_asked.connect(self.views.delete)
-        self.notes.failed.connect(self.table.say_problem)
+        self.table.serve_views(self.views)
         self.shown.command_asked.connect(self._command)
         self.shown.run_asked.connect(self._open_other)
         self.shown.page_changed.connect(self._enable)
@@ -213,11 +212,6 @@ class RunsPage(Page):
         self.commands.reported.connect(self._say_failed)
         self.commands.under_way_changed.connect(self._under_way)
         self.commands.runs_touched.connect(self._touched)
-
-    def _show_view(self, name: str) -> None:
-        view = self.views.get(name)
-        if view is not None:
-            self.table.set_view(view)
 
     def _take(self, seen: RunsSeen) -> None:
         self._entries = seen.entries
@@ -272,6 +266,10 @@ class RunsPage(Page):
             self.open_trash()
         elif command is RunCommand.TAGS and entries:
             self.notes.ask(entries, self)
+        elif command is RunCommand.PIN and entries:
+            self.notes.pin(tuple(entry.id for entry in entries), on=not self._all("pinned", entries))
+        elif command is RunCommand.ARCHIVE and entries:
+            self.notes.archive(tuple(entry.id for entry in entries), on=not self._all("archived", entries))
         elif command is RunCommand.COPY_ID:
             self.commands.copy("\n".join(entry.id for entry in entries))
         elif command is RunCommand.RESUME_WITH:
@@ -293,9 +291,14 @@ class RunsPage(Page):
     def _delete(self, entries: Sequence[RunEntry]) -> None:
         """Delete the runs that can be deleted, and report why the others cannot."""
         why = {entry.id: self._able(entry).delete for entry in entries}
-        kept = [f"{entry.name} is not deleted: {why[entry.id]}" for entry in entries if why[entry.id]]
+        labels = {row.entry.id: row.label for row in self.table.selected_rows()}
+        kept = [f"{labels[entry.id]} is not deleted: {why[entry.id]}" for entry in entries if why[entry.id]]
         self.table.say_problem("\n".join(kept))
-        self.deletion.ask([(entry.name, entry.layout) for entry in entries if not why[entry.id]])
+        self.deletion.ask([(labels[entry.id], entry.layout) for entry in entries if not why[entry.id]])
+
+    def _all(self, mark: Literal["pinned", "archived"], entries: Sequence[RunEntry]) -> bool:
+        """Return whether all of the runs have the mark."""
+        return bool(entries) and all(getattr(self.notes.get(entry.id), mark) for entry in entries)
 
     def _command(self, what: RunCommand, *run_ids: str) -> None:
         """A command about runs, asked by what saw that the runs can.
@@ -355,8 +358,18 @@ class RunsPage(Page):
     def _enable(self) -> None:
         entries = self.table.selected()
         self.actions_of_runs.enable(entries, [self._able(entry) for entry in entries])
+        self.actions_of_runs.set_marks(
+            pinned=self._all("pinned", entries), archived=self._all("archived", entries)
+        )
 
     def _able(self, entry: RunEntry) -> Abilities:
+        """Return the abilities; a pinned run is not deleted."""
+        found = self._able_now(entry)
+        if not found.delete and self.notes.get(entry.id).pinned:
+            return replace(found, delete="the run is pinned: unpin it first")
+        return found
+
+    def _able_now(self, entry: RunEntry) -> Abilities:
         """Return the abilities by the run's page if there is one: it polls more often than the list."""
         seen, under_way = self._seen(entry), self.commands.under_way(entry.id)
         if seen is not None:
@@ -375,14 +388,3 @@ class RunsPage(Page):
     def _open_menu(self, at: QPoint) -> None:
         if self.table.selected():
             self.actions_of_runs.menu(self).popup(at)
-
-
-_SENTENCE = (
-    "A run is one launch of a configuration. It appears here with its loss, its plots and its logs, "
-    "however it was started."
-)
-
-
-def no_runs(theme: Theme, pressed: Callable[[], None]) -> EmptyState:
-    """Create the empty state that explains runs, with a button that leads to Launch."""
-    return EmptyState(theme, "runs", "No runs yet", _SENTENCE, button="Go to Launch", pressed=pressed)

@@ -116,7 +116,7 @@ class TrashDialog(QDialog):
         self.list.clear()
         for each in found:
             deleted = ago(time.time() - each.run.deleted)
-            item = QTreeWidgetItem([shown(each.run.name), deleted, size(each.room)])
+            item = QTreeWidgetItem([shown(each.run.label), deleted, size(each.room)])
             item.setToolTip(0, shown(each.run.run_id))
             item.setToolTip(1, moment(each.run.deleted))
             item.setToolTip(2, f"{each.room:,} bytes")
@@ -142,7 +142,7 @@ class TrashDialog(QDialog):
 
         def call(progress: Callable[[str], None], _cancel: Cancel) -> None:
             for each in chosen:
-                progress(f"restoring {each.run.name}")
+                progress(f"restoring {each.run.label}")
                 restore(each.run.folder)
 
         self._do("restoring runs", call, lambda _: None)

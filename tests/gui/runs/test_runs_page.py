@@ -450,3 +450,29 @@ def test_a_view_is_saved_and_shown_again(qtbot: QtBot, opened: Opened, tmp_path:
     assert read_views(tmp_path) == {"failures": wanted}
     place.table.view_menu.delete_asked.emit("failures")
     qtbot.waitUntil(lambda: not read_views(tmp_path))
+
+
+def test_runs_are_pinned_renamed_and_named_alike_in_questions(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    """A pinned run is not deleted; the question and the undo bar name a run as the list does."""
+    layouts = [add_run(tmp_path, number) for number in (1, 2)]
+    for layout, lr in zip(layouts, ("0.1", "0.2"), strict=True):
+        layout.config.write_text(f"[training]\nlr = {lr}\n")
+    place = opened(tmp_path)
+    qtbot.waitUntil(lambda: place.table.select(run_id(1)))
+    pin, delete = (place.actions_of_runs[each] for each in (RunCommand.PIN, RunCommand.DELETE))
+    pin.trigger()
+    qtbot.waitUntil(lambda: pin.text() == "Unpin")
+    assert place.table.model.shown_rows()[0].entry.id == run_id(1)
+    assert not delete.isEnabled()
+    assert "pinned" in delete.toolTip()
+    pin.trigger()
+    qtbot.waitUntil(delete.isEnabled)
+    assert delete_asked(qtbot, place, "Cancel").startswith('Delete "gpt · lr 0.1"?')
+    place.notes.write((run_id(1),), Note(), Note(name="mine"))
+    qtbot.waitUntil(lambda: place.table.selected_rows()[0].label == "mine · lr 0.1")
+    delete_asked(qtbot, place)
+    qtbot.waitUntil(place.undo_bar.isVisible)
+    (told,) = place.undo_bar.findChildren(QLabel)
+    assert told.text() == '"mine · lr 0.1" moved to the trash.'

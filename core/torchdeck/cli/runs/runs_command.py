@@ -11,6 +11,7 @@ from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.run_source import split_at_dashes
 from torchdeck.cli.runs import delete as runs_delete
+from torchdeck.cli.runs import edit as runs_edit
 from torchdeck.cli.runs import listing as runs_list
 from torchdeck.cli.runs import logs as runs_logs
 from torchdeck.cli.runs import metrics
@@ -39,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its commands to the command line."""
     parser = subparsers.add_parser(
         "runs",
-        help="list, show, attach, stop, resume, clone, pull, delete, trash; logs, metrics, stacks, profile",
+        help="list, show, attach, stop, resume, clone, pull, edit, delete, trash; logs, metrics, stacks, …",
         description="The runs of this Torchdeck home. ID is a run's id, a unique prefix of it, its name, or "
         "`latest`.",
     )
@@ -52,6 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     runs_profile.add_parser(commands)
     add_parsers(commands)
     runs_pull.add_parser(commands)
+    runs_edit.add_parser(commands)
     runs_delete.add_parser(commands)
     runs_trash.add_parser(commands)
 

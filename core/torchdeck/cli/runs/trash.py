@@ -52,14 +52,20 @@ def run(args: argparse.Namespace) -> int:
         print(json_text({"runs": [_row(*each) for each in zip(trashed, rooms, strict=True)]}))
         return SUCCEEDED
     for each, room in zip(trashed, rooms, strict=True):
-        print(f"{each.run_id}  deleted {moment(each.deleted)}  {size(room)}")
+        print(f"{each.run_id}  {each.label}  deleted {moment(each.deleted)}  {size(room)}")
     if not trashed:
         print("the trash is empty")
     return SUCCEEDED
 
 
 def _row(trashed: Trashed, room: int) -> dict[str, Any]:
-    return {"id": trashed.run_id, "name": trashed.name, "deleted": trashed.deleted, "bytes": room}
+    return {
+        "id": trashed.run_id,
+        "name": trashed.name,
+        "differs": trashed.differs,
+        "deleted": trashed.deleted,
+        "bytes": room,
+    }
 
 
 def _one_of(trashed: Sequence[Trashed], asked: str) -> Trashed:

@@ -18,6 +18,7 @@ from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.processes import processes_of_run
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.folders.node_parts import note_left, remote_nodes
+from torchdeck.runs.folders.notes import Note, known_notes
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import Links, read_links
 from torchdeck.runs.view import RunView
@@ -34,6 +35,10 @@ class StillAliveError(Refusal):
     """The run cannot be deleted because some of its processes are alive."""
 
 
+class PinnedError(Refusal):
+    """The run is not deleted because the user has pinned it."""
+
+
 def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
     """Move the run to the trash by renaming its directory to a name that is no run's. Return the new path.
 
@@ -45,11 +50,17 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
         on_nodes: the run's data on its nodes is removed too, once the run is removed.
 
     Raises:
+        PinnedError: the user has pinned it.
         StillAliveError: the run has not ended, or processes of it are alive here, or on nodes from which it
             is to be removed too.
         NewerFormatError: it is from a newer Torchdeck.
         OSError: it cannot be renamed.
     """
+    if known_notes(layout.home.root).get(layout.root.name, Note()).pinned:
+        raise PinnedError(
+            f"run {layout.root.name} is pinned",
+            fix=f"`torchdeck runs edit {layout.root.name} --unpin` first, or unpin it in the window",
+        )
     try:
         found = read_run(layout)
     except OSError:  # an unreadable run without live processes can be deleted
