@@ -16,8 +16,7 @@ from torchdeck.runs.plots.rank_matrix import Matrix
 from torchdeck.runs.plots.stragglers import Straggler, ratios
 from torchdeck.runs.plots.units import value_text
 from torchdeck.runs.plots.x_axis import x_text, x_ticks
-from torchdeck_app.runs.plots.geometry import Scale
-from torchdeck_app.runs.plots.painting import BOTTOM, LEFT
+from torchdeck_app.runs.plots.geometry import BOTTOM, LEFT, Scale
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.chart import LEVELS, levels, viridis

@@ -28,7 +28,7 @@ from torchdeck_app.runs.page.ranks_panel import RankHeatMap
 from torchdeck_app.runs.page.replay_bar import ReplayBar
 from torchdeck_app.runs.page.timeline_panel import TimelineView
 from torchdeck_app.runs.page.try_panel import TryView
-from torchdeck_app.runs.plots.overlay import Mark, MarkKind
+from torchdeck_app.runs.plots.marks import Mark, MarkKind
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.runs.run_commands import RunCommands
 from torchdeck_app.runs.run_panel import RunPanel

@@ -5,39 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QImage, QPainter
+from pyqtgraph.exporters import Exporter, ImageExporter, SVGExporter
+from PySide6.QtCore import QBuffer, QMimeData, QRectF, Qt
+from PySide6.QtGui import QGuiApplication, QPainter
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.plots import entries as legend
-from torchdeck.runs.plots.catalogue import Metric
-from torchdeck.runs.plots.exchange import PlotData
 from torchdeck.runs.plots.rows_csv import write_csv
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.runs.plots.canvas import PlotCanvas
-from torchdeck_app.runs.plots.geometry import plot_font
-from torchdeck_app.runs.plots.legend import paint_row
-from torchdeck_app.runs.plots.painting import Frame, paint
-from torchdeck_app.theme.fonts import Type
-from torchdeck_app.theme.palette import Palette
-from torchdeck_app.theme.theme import Theme
+from torchdeck_app.runs.plots.plot import Plot
 from torchdeck_app.widgets.labels import control_text
 
 
 class Exporting:
     """Export actions of a plot grid."""
 
-    def __init__(self, theme: Theme, window: QWidget, say: Callable[[str, str], None]) -> None:
+    def __init__(self, window: QWidget, say: Callable[[str, str], None]) -> None:
         """Create the export actions of one grid.
 
         Args:
-            theme: colours of pictures.
             window: parent of dialogs.
             say: shows a sentence; its second argument is a role, such as `error`.
         """
-        self._theme = theme
         self._window = window
         self._say = say
         self._operations = Operations(window)
@@ -46,44 +36,44 @@ class Exporting:
         """Cancel pending writes."""
         self._operations.close()
 
-    def add_actions(self, menu: QMenu, canvas: PlotCanvas, layouts: Sequence[RunLayout]) -> None:
+    def add_actions(self, menu: QMenu, plot: Plot, layouts: Sequence[RunLayout]) -> None:
         """Add the export actions of one plot to a menu."""
-        title = _as_text(canvas.plotted.title)
+        title = _as_text(plot.plotted.title)
         for suffix in ("png", "svg"):
             action = menu.addAction(control_text(f"Export “{title}” as {suffix.upper()}…"))
-            action.triggered.connect(lambda _=False, suffix=suffix: self._ask(canvas, suffix, layouts[0]))
+            action.triggered.connect(lambda _=False, suffix=suffix: self._ask(plot, suffix, layouts[0]))
         for layout in layouts:
             of = f" of {_as_text(layout.root.name)}" if len(layouts) > 1 else ""
             action = menu.addAction(control_text(f"Export rows of “{title}”{of} as CSV…"))
-            action.triggered.connect(lambda _=False, layout=layout: self._ask(canvas, "csv", layout))
+            action.triggered.connect(lambda _=False, layout=layout: self._ask(plot, "csv", layout))
 
-    def write(self, canvas: PlotCanvas, suffix: str, layout: RunLayout, path: Path) -> None:
+    def write(self, plot: Plot, suffix: str, layout: RunLayout, path: Path) -> None:
         """Write one plot or its rows to `path` and report the result."""
         if suffix == "csv":
             self._operations.run(
                 f"writing {path.name}",
-                lambda progress, cancel: write_csv(path, layout, canvas.plotted, progress, cancel.check),
+                lambda progress, cancel: write_csv(path, layout, plot.plotted, progress, cancel.check),
                 done=lambda rows: self._say(f"{rows:,} rows written to {path.name}", "secondary"),
                 failed=lambda error: self._say(f"{path.name} could not be written: {error}", "error"),
             )
             return
         writer = write_png if suffix == "png" else write_svg
         try:
-            writer(path, canvas.frame, canvas.data, canvas.plotted, self._theme.palette)
+            writer(path, plot)
         except OSError as error:
             self._say(f"{path.name} could not be written: {error}", "error")
         else:
             self._say(f"{path.name} written", "secondary")
 
-    def _ask(self, canvas: PlotCanvas, suffix: str, layout: RunLayout) -> None:
-        dialog = QFileDialog(self._window, f"Export {canvas.plotted.title}")
+    def _ask(self, plot: Plot, suffix: str, layout: RunLayout) -> None:
+        dialog = QFileDialog(self._window, f"Export {plot.plotted.title}")
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix(suffix)
         dialog.setNameFilter(f"{suffix.upper()} (*.{suffix})")
-        name = "".join(letter if letter.isalnum() else "-" for letter in canvas.plotted.key)
+        name = "".join(letter if letter.isalnum() else "-" for letter in plot.plotted.key)
         dialog.selectFile(f"{name}.{suffix}")
-        dialog.fileSelected.connect(lambda path: self.write(canvas, suffix, layout, Path(path)))
+        dialog.fileSelected.connect(lambda path: self.write(plot, suffix, layout, Path(path)))
         dialog.open()
 
 
@@ -92,53 +82,69 @@ def _as_text(name: str) -> str:
     return name.replace("&", "&&")
 
 
-# Plots as pictures, and their rows as CSV.
+# Plots as pictures.
 
 _SCALE = 2
-_ROWS_AT_ONCE = 20_000
-"""Rows per write: about 30 ms."""
 
 
-def write_png(path: Path, frame: Frame, data: PlotData, metric: Metric, palette: Palette) -> None:
+def write_png(path: Path, plot: Plot) -> None:
     """Write the plot as shown on screen, at twice the resolution.
 
     Raises:
         OSError: the file cannot be written.
     """
-    image = QImage(
-        QSize(round(frame.width * _SCALE), round(frame.height * _SCALE)), QImage.Format.Format_RGB32
-    )
-    image.setDevicePixelRatio(_SCALE)
-    painter = QPainter(image)
-    _paint(painter, frame, data, metric, palette)
-    painter.end()
-    if not image.save(str(path), "PNG"):  # type: ignore[call-overload]  # its types want bytes
+    exporter = ImageExporter(plot)
+    exporter.parameters()["width"] = _SCALE * round(plot.size().width())
+    if not exporter.export(toBytes=True).save(str(path), "PNG"):
         raise OSError(f"{path} cannot be written")
 
 
-def write_svg(path: Path, frame: Frame, data: PlotData, metric: Metric, palette: Palette) -> None:
+def write_svg(path: Path, plot: Plot) -> None:
     """Write the plot as a vector drawing.
 
     Raises:
         OSError: the file cannot be written.
     """
-    with path.open("wb"):
-        pass  # the generator below does not report a file it cannot write
-    generator = QSvgGenerator()
-    generator.setFileName(str(path))
-    generator.setSize(QSize(round(frame.width), round(frame.height)))
-    generator.setViewBox(QRectF(0, 0, frame.width, frame.height))
-    generator.setTitle(metric.title)
-    painter = QPainter(generator)
-    _paint(painter, frame, data, metric, palette)
-    painter.end()
+    path.write_bytes(SvgExporter(plot).drawing())
 
 
-def _paint(painter: QPainter, frame: Frame, data: PlotData, metric: Metric, palette: Palette) -> None:
-    paint(painter, frame, data, metric.title, palette)
-    painter.setFont(plot_font(Type.BODY))
-    width = painter.boundingRect(
-        QRectF(0, 0, 4000, 100), int(Qt.AlignmentFlag.AlignLeft), metric.title
-    ).width()
-    painter.setFont(plot_font(Type.SMALL))
-    paint_row(painter, legend.latest(data, metric.unit), frame.width, width, palette)
+class SvgExporter(SVGExporter):
+    """Writer of one drawing of the whole plot.
+
+    pyqtgraph's own writes item by item, and fails on the closed paths that Qt writes since 6.8.
+    """
+
+    Name = SVGExporter.Name
+
+    def export(self, fileName: str | None = None, copy: bool = False) -> None:  # noqa: FBT001, FBT002, N803 - pyqtgraph's
+        """Write the drawing to a file, or into the clipboard; without both, ask for a file."""
+        if fileName is not None:
+            Path(fileName).write_bytes(self.drawing())
+        elif copy:
+            content = QMimeData()
+            content.setData("image/svg+xml", self.drawing())
+            QGuiApplication.clipboard().setMimeData(content)
+        else:
+            super().export()  # calls this again
+
+    def drawing(self) -> bytes:
+        """Return the SVG document."""
+        target = QRectF(0, 0, self.params["width"], self.params["height"])
+        buffer = QBuffer()
+        generator = QSvgGenerator()
+        generator.setOutputDevice(buffer)
+        generator.setSize(target.size().toSize())
+        generator.setViewBox(target)
+        painter = QPainter(generator)
+        try:
+            painter.fillRect(target, self.params["background"])
+            self.setExportMode(True, {"painter": painter})  # noqa: FBT003 - pyqtgraph's arguments
+            self.getScene().render(painter, target, QRectF(self.getSourceRect()))
+        finally:
+            self.setExportMode(False)
+            painter.end()
+        return bytes(buffer.data().data())
+
+
+Exporter.Exporters.remove(SVGExporter)
+SvgExporter.register()

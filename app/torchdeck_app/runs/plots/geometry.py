@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont, QFontMetricsF
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QPixmap, QRegion
 
 from torchdeck.runs.plots.exchange import Array
 from torchdeck_app.theme.fonts import Type, font
+
+LEFT, RIGHT, TOP, BOTTOM = 72, 16, 32, 24
+"""Margins around the curves in pixels; the same for all plots, so that they line up."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +48,50 @@ class Scale:
         found = low + (pixel - self.start) / ((self.end - self.start) or 1.0) * (high - low)
         return math.exp(found) if self.log else found
 
-    def zoomed(self, pixel: float, factor: float) -> tuple[float, float]:
-        """Return the range that shows `factor` times as much, with the number at `pixel` fixed."""
-        low, high = self._ends
-        at = low + (pixel - self.start) / ((self.end - self.start) or 1.0) * (high - low)
-        ends = at - (at - low) * factor, at + (high - at) * factor
-        return (math.exp(ends[0]), math.exp(ends[1])) if self.log else ends
-
-    def moved(self, pixels: float) -> tuple[float, float]:
-        """Return the range after moving the content right by this many pixels."""
-        low, high = self._ends
-        by = pixels / ((self.end - self.start) or 1.0) * (high - low)
-        return (math.exp(low - by), math.exp(high - by)) if self.log else (low - by, high - by)
-
     @property
     def _ends(self) -> tuple[float, float]:
         return (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Area:
+    """Area of the curves from its own top left corner, and what it shows of the data."""
+
+    across: Scale
+    up: Scale
+
+    @property
+    def rect(self) -> QRectF:
+        """Return the area in pixels."""
+        return QRectF(0, 0, self.across.end, self.up.start)
+
+
+@dataclass
+class Shared:
+    """Pictures and state shared by the items of one view."""
+
+    axes: dict[Any, QPixmap] = field(default_factory=dict)
+    """Painted axes; plots of equal width have the same bottom axis."""
+    exposed: QRegion = field(default_factory=QRegion)
+    """Part of the view that is being painted. Qt gives items the bounds of all parts together."""
+
+    def copy(self, painter: QPainter, pixmap: QPixmap, bounds: QRectF) -> None:
+        """Copy the exposed part of an item's picture, at whole pixels, so that Qt does not interpolate.
+
+        Args:
+            painter: the item's.
+            pixmap: its picture.
+            bounds: place of the picture in the item.
+        """
+        device = painter.deviceTransform()
+        corner, ratio = device.map(bounds.topLeft()), device.m11() or 1.0
+        left, top = round(corner.x()), round(corner.y())
+        place = QRectF(left / ratio, top / ratio, bounds.width(), bounds.height())
+        seen = QRectF((self.exposed & place.toAlignedRect()).boundingRect()) & place
+        if not seen.isEmpty():
+            source = QRectF((seen.topLeft() - place.topLeft()) * ratio, seen.size() * ratio)
+            shift = bounds.topLeft() - corner / ratio
+            painter.drawPixmap(seen.translated(shift), pixmap, source)
 
 
 # Cached fonts and metrics of plots: a repaint uses them a hundred times.

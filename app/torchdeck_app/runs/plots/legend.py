@@ -1,4 +1,4 @@
-"""Legends: values at one x next to a plot's title, the value box, and the colours of overlaid runs."""
+"""Legends: the box of values at the pointer, and the colours of overlaid runs."""
 
 from __future__ import annotations
 
@@ -10,59 +10,18 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from torchdeck.runs.plots.entries import Entry
 from torchdeck.shown_text import shown
+from torchdeck_app.runs.plots.curves import series_colour
 from torchdeck_app.runs.plots.geometry import (
-    CENTRE,
     LEFT_MIDDLE,
     RIGHT_MIDDLE,
     plot_font,
     plot_metrics,
-    plot_width,
 )
-from torchdeck_app.runs.plots.painting import LEFT, RIGHT, TOP, series_colour
+from torchdeck_app.runs.plots.heading import GAP, SIGN, paint_entry
 from torchdeck_app.theme.fonts import Type
-from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID
-
-_SIGN, _GAP = 10.0, 5.0
-
-
-def paint_row(
-    painter: QPainter, entries: Sequence[Entry], width: float, title: float, palette: Palette
-) -> bool:
-    """Paint entries right-aligned in the title line, as many as fit.
-
-    Args:
-        painter: its font is the legend's.
-        entries: one per series.
-        width: width of the plot.
-        title: width of the title.
-        palette: colours.
-
-    Returns:
-        Whether all were shown with their labels.
-    """
-    room = width - LEFT - RIGHT - title - 2 * _GAP
-    choices: list[list[str]] = [
-        [f"{entry.label} {entry.text}" for entry in entries],
-        [f"{entry.short or entry.label} {entry.text}" for entry in entries],
-        # if colours identify runs, the series name tells more than a value
-        [entry.short or entry.label for entry in entries] if any(entry.short for entry in entries) else [],
-        [entry.text for entry in entries],
-        [entries[0].text] if entries else [],
-    ]
-    for texts in filter(None, choices):
-        widths = [_SIGN + _GAP + plot_width(Type.SMALL, text) for text in texts]
-        if sum(widths) + 2 * _GAP * max(0, len(widths) - 1) <= room:
-            break
-    else:
-        return False
-    x = width - RIGHT - sum(widths) - 2 * _GAP * max(0, len(widths) - 1)
-    for entry, text, taken in zip(entries, texts, widths, strict=False):
-        _paint_entry(painter, QRectF(x, 4, taken + 1, TOP - 8), entry, text, palette)
-        x += taken + 2 * _GAP
-    return texts is choices[0]
 
 
 class ValueBox(QWidget):
@@ -82,7 +41,7 @@ class ValueBox(QWidget):
         self._entries = entries
         labels = max((metrics.horizontalAdvance(entry.label) for entry in entries), default=0.0)
         values = max((metrics.horizontalAdvance(entry.text) for entry in entries), default=0.0)
-        width = round(_SIGN + _GAP + labels + 2 * _GAP + values) + 16
+        width = round(SIGN + GAP + labels + 2 * GAP + values) + 16
         height = round((metrics.height() + 2) * len(entries)) + 12
         room = self.parentWidget().size()  # type: ignore[union-attr]  # it was made with one
         left = min(max(0, x - width // 2), max(0, room.width() - width))
@@ -102,34 +61,10 @@ class ValueBox(QWidget):
         line = plot_metrics(Type.SMALL).height() + 2
         for number, entry in enumerate(self._entries):
             row = QRectF(8, 6 + number * line, self.width() - 16, line)
-            _paint_entry(painter, row, entry, entry.label, palette, role=palette.secondary)
+            paint_entry(painter, row, entry, entry.label, palette, role=palette.secondary)
             painter.setPen(QColor(palette.text))
             painter.drawText(row, RIGHT_MIDDLE, entry.text)
         painter.end()
-
-
-def paint_place(painter: QPainter, text: str, x: float, area: QRectF, palette: Palette) -> None:
-    """Paint the cursor's x on the axis."""
-    metrics = plot_metrics(Type.SMALL)
-    width = metrics.horizontalAdvance(text) + 12
-    left = min(max(x - width / 2, 0.0), area.right() + RIGHT - width - 1)
-    box = QRectF(left, area.bottom() + 3, width, metrics.height() + 2)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(QColor(palette.text))
-    painter.drawRoundedRect(box, 3, 3)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(QColor(palette.surface))
-    painter.drawText(box, CENTRE, text)
-
-
-def _paint_entry(
-    painter: QPainter, box: QRectF, entry: Entry, text: str, palette: Palette, role: str = ""
-) -> None:
-    y = round(box.center().y()) + 0.5
-    painter.setPen(QPen(series_colour(palette, entry.colour), 2))
-    painter.drawLine(QLineF(box.left(), y, box.left() + _SIGN, y))
-    painter.setPen(QColor(role or palette.text))
-    painter.drawText(box.adjusted(_SIGN + _GAP, 0, 0, 0), LEFT_MIDDLE, shown(text))
 
 
 _ROW = 20

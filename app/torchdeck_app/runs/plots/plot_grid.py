@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
@@ -16,11 +16,11 @@ from torchdeck.runs.plots.plot_reader import PlotReader
 from torchdeck.runs.plots.x_axis import Across
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.background_loop import Feed
-from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.chooser import Choices, MetricChooser
 from torchdeck_app.runs.plots.exporting import Exporting
 from torchdeck_app.runs.plots.legend import RunNames
-from torchdeck_app.runs.plots.overlay import Mark
+from torchdeck_app.runs.plots.marks import Mark
+from torchdeck_app.runs.plots.plot import Plot
 from torchdeck_app.runs.plots.plot_sheet import PlotSheet
 from torchdeck_app.runs.plots.toolbar import PlotToolbar
 from torchdeck_app.runs.run_panel import RunPanel
@@ -49,9 +49,9 @@ class PlotGrid(RunPanel):
         self._answer: Answer | None = None
         self._said: tuple[tuple[str, ...], str] | None = None
         self.toolbar = PlotToolbar(theme)
-        self.sheet = PlotSheet(theme)
+        self.menus = PlotMenus(self, self.toolbar.say, self._choose)
+        self.sheet = PlotSheet(theme, self._fill_menu)
         self.names = RunNames(theme)
-        self.menus = PlotMenus(theme, self, self.toolbar.say, self._choose)
         self._pages = QStackedWidget()
         self._gather = QTimer(self, singleShot=True, interval=_GATHER)
         self._gather.timeout.connect(self._ask)
@@ -95,7 +95,7 @@ class PlotGrid(RunPanel):
         self.toolbar.export.setMenu(menu)
         self.sheet.pointed.connect(self._point)
         self.sheet.zoom_asked.connect(self.zoom_to)
-        self.sheet.menu_asked.connect(self._open_menu)
+        self.sheet.focused.connect(self._bring_into_sight)
         self._scroll.verticalScrollBar().valueChanged.connect(self._ask_soon)
 
     def entered(self) -> None:
@@ -132,7 +132,7 @@ class PlotGrid(RunPanel):
 
     def set_marks(self, marks: tuple[Mark, ...]) -> None:
         """Show these markers in the strip under the loss."""
-        self.sheet.strip.set_marks(marks)
+        self.sheet.set_marks(marks)
 
     def set_runs(self, layouts: list[RunLayout], names: Sequence[str] = ()) -> None:
         """Overlay several runs, each in a colour of its own.
@@ -237,7 +237,7 @@ class PlotGrid(RunPanel):
         self._place()
         self._say_of(answer)
         if not answer.plots and answer.metrics:
-            self._ask_soon()  # canvases exist only now
+            self._ask_soon()  # their places are known only now
 
     def _say_of(self, answer: Answer) -> None:
         """Report problems with the files; once, so that other messages are not replaced."""
@@ -261,7 +261,7 @@ class PlotGrid(RunPanel):
         if answer is None or shown is None:
             return
         log = self._choices.log_x and answer.kind != "wall" and shown[0] > 0
-        self.sheet.set_across(Across(answer.kind, *shown, log), answer.moments)
+        self.sheet.set_across(Across(answer.kind, *shown, log), answer.moments, zoomed=self._zoom is not None)
 
     def _arrange(self) -> None:
         if self._answer is not None:
@@ -289,8 +289,12 @@ class PlotGrid(RunPanel):
         if self._answer is not None:
             self.menus.choose_metrics(self._answer.metrics, self._choices)
 
-    def _open_menu(self, canvas: PlotCanvas, at: QPoint) -> None:
-        self.menus.open(canvas, at, self._choices, self._layouts)
+    def _fill_menu(self, plot: Plot, menu: QMenu) -> None:
+        self.menus.fill(plot, menu, self._choices, self._layouts)
+
+    def _bring_into_sight(self, place: QRect) -> None:
+        self._scroll.ensureVisible(place.left(), place.bottom(), 0, 0)
+        self._scroll.ensureVisible(place.left(), place.top(), 0, 0)
 
     def _tell_waiting(self) -> None:
         seconds = self._feed.seconds_under_way
@@ -304,23 +308,18 @@ class PlotMenus:
     """Menus that report choices to `choose`."""
 
     def __init__(
-        self,
-        theme: Theme,
-        window: QWidget,
-        say: Callable[[str, str], None],
-        choose: Callable[[Choices], None],
+        self, window: QWidget, say: Callable[[str, str], None], choose: Callable[[Choices], None]
     ) -> None:
         """Create the menus of one grid.
 
         Args:
-            theme: colours of exported pictures.
             window: parent of menus and dialogs.
             say: shows a sentence; its second argument is a role, such as `error`.
             choose: called with the user's choices.
         """
         self._window = window
         self._choose = choose
-        self.exporting = Exporting(theme, window, say)
+        self.exporting = Exporting(window, say)
 
     def close(self) -> None:
         """Cancel pending writes."""
@@ -333,25 +332,23 @@ class PlotMenus:
         dialog.chosen.connect(self._choose)
         dialog.open()
 
-    def open(self, canvas: PlotCanvas, at: QPoint, choices: Choices, layouts: Sequence[RunLayout]) -> None:
-        """Open the menu of one plot at a screen position."""
-        menu = QMenu(self._window)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        key = canvas.plotted.key
+    def fill(self, plot: Plot, menu: QMenu, choices: Choices, layouts: Sequence[RunLayout]) -> None:
+        """Fill our part of the context menu of one plot."""
+        menu.clear()
+        key = plot.plotted.key
         log = menu.addAction("Logarithmic values")
         log.setCheckable(True)
-        log.setChecked(canvas.log_y)
+        log.setChecked(plot.log_y)
         log.toggled.connect(lambda on: self._choose(choices.with_log_y(key, on=on)))
         hide = menu.addAction("Hide this plot")
         hide.triggered.connect(lambda: self._choose(choices.with_shown(key, on=False)))
         menu.addSeparator()
-        self.exporting.add_actions(menu, canvas, layouts)
-        menu.popup(at)
+        self.exporting.add_actions(menu, plot, layouts)
 
-    def fill_export(self, menu: QMenu, canvas: PlotCanvas | None, layouts: Sequence[RunLayout]) -> None:
+    def fill_export(self, menu: QMenu, plot: Plot | None, layouts: Sequence[RunLayout]) -> None:
         """Add the export actions of a plot to a menu."""
         menu.clear()
-        if canvas is None:
+        if plot is None:
             menu.addAction("Nothing to export yet").setEnabled(False)
         else:
-            self.exporting.add_actions(menu, canvas, layouts)
+            self.exporting.add_actions(menu, plot, layouts)

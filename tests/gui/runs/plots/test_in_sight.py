@@ -5,17 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QRectF
+from PySide6.QtGui import QImage, QPainter
 from pytestqt.qtbot import QtBot
 
 from support.values.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.plots import entries as legend
-from torchdeck.runs.plots.exchange import Curve, PlotData
-from torchdeck_app.runs.plots.overlay import Mark, quiet_page
-from torchdeck_app.runs.plots.painting import LEFT, Frame
+from torchdeck_app.runs.plots.geometry import LEFT
+from torchdeck_app.runs.plots.marks import STRIP, Mark, MarkStrip
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
-from torchdeck_app.runs.plots.plot_sheet import MarkStrip
+from torchdeck_app.runs.plots.plot_sheet import PlotSheet
 from torchdeck_app.runs.plots.toolbar import PlotToolbar
 from torchdeck_app.theme.theme import Theme
 
@@ -47,13 +46,13 @@ def board(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotGrid]:
 
 
 def test_the_loss_shrinks_until_its_axis_and_the_saves_are_in_sight(qtbot: QtBot, board: PlotGrid) -> None:
-    qtbot.waitUntil(lambda: not board.sheet.strip.visibleRegion().isEmpty())
-    canvas, strip = board.sheet.canvas("loss"), board.sheet.strip
-    room = board._scroll.viewport()
-    assert strip.mapTo(room, QPoint(0, strip.height())).y() <= room.height()
-    assert canvas.height() >= 136
+    sheet, room = board.sheet, board._scroll.viewport()
+    strip, loss = sheet.strip.geometry(), sheet.plot("loss")
+    assert sheet.strip.isVisible()
+    assert sheet.mapTo(room, strip.bottomLeft().toPoint()).y() <= room.height()
+    assert loss.size().height() >= 136
     board.resize(800, 700)
-    qtbot.waitUntil(lambda: canvas.height() == 232)
+    qtbot.waitUntil(lambda: loss.size().height() == 232)
 
 
 def test_the_axis_box_says_what_is_shown_though_another_was_asked_for(qtbot: QtBot, board: PlotGrid) -> None:
@@ -101,32 +100,22 @@ def test_compared_runs_are_told_by_colour_and_their_series_by_name(
     assert entries[0].text == "2.0000"
 
 
-def test_what_is_said_of_nan_stands_where_no_line_goes() -> None:
-    frame = Frame(800, 230, "step", (0.0, 100.0), (0.0, 4.0), "loss")
-    box = QRectF(0, 0, 180, 16)
-    x = np.arange(101.0)
-    falling = PlotData((Curve("train", 0, x, np.linspace(4, 0.2, 101)),))
-    low = PlotData((Curve("train", 0, x, np.full(101, 0.2)),))
-    area = frame.area
-    assert quiet_page(frame, falling, box).bottom() > area.center().y()
-    assert quiet_page(frame, falling, box).left() < area.center().x()
-    assert quiet_page(frame, low, box).bottom() < area.center().y()
-    assert quiet_page(frame, PlotData(), box).bottom() > area.center().y()
-
-
 def test_the_label_of_the_strip_is_not_cut_off(qtbot: QtBot, theme: Theme) -> None:
     """Left of it there is a column of pixels without ink."""
     strip = MarkStrip(theme)
-    qtbot.addWidget(strip)
-    strip.resize(400, strip.sizeHint().height())
-    picture = strip.grab().toImage()
+    strip.resize(400, STRIP)
+    picture = QImage(400, STRIP, QImage.Format.Format_RGB32)
+    picture.fill(theme.colour("surface"))
+    painter = QPainter(picture)
+    strip.paint(painter, None)
+    painter.end()
     columns = [{picture.pixel(x, y) for y in range(picture.height())} for x in range(LEFT)]
     assert len(columns[0]) == 1
     assert any(len(column) > 1 for column in columns)
 
 
 def test_one_attempt_is_not_called_attempts(qtbot: QtBot, theme: Theme) -> None:
-    strip = MarkStrip(theme)
-    qtbot.addWidget(strip)
-    strip.set_marks((Mark(START, 0, "attempt", ""),))
-    assert strip.accessibleDescription() == "1 attempt, 0 checkpoints"
+    sheet = PlotSheet(theme, lambda _plot, _menu: None)
+    qtbot.addWidget(sheet)
+    sheet.set_marks((Mark(START, 0, "attempt", ""),))
+    assert sheet.accessibleDescription() == "1 attempt, 0 checkpoints"

@@ -16,9 +16,10 @@ from pytestqt.qtbot import QtBot
 from support.values.metrics import opened, rank_folder, segment_path, write_columns, write_rows
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.plots.x_axis import X_NAMES
-from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.chooser import MetricChooser
-from torchdeck_app.runs.plots.overlay import Mark
+from torchdeck_app.runs.plots.geometry import LEFT
+from torchdeck_app.runs.plots.marks import Mark
+from torchdeck_app.runs.plots.plot import Plot
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.theme.theme import Theme
 
@@ -45,13 +46,13 @@ def board(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotGrid]:
     made.closing()
 
 
-def shown(qtbot: QtBot, board: PlotGrid) -> PlotCanvas:
+def shown(qtbot: QtBot, board: PlotGrid) -> Plot:
     """Open the board and wait for its plots; the loss."""
     board.show()
     board.entered()
     qtbot.waitUntil(lambda: board.answer is not None and len(board.answer.plots) > 2)
     board.sheet.draw_all()
-    return board.sheet.canvas("loss")
+    return board.sheet.plot("loss")
 
 
 @pytest.fixture
@@ -71,17 +72,27 @@ def log_more(qtbot: QtBot, follower: PlotGrid, folder: Path, log: str, first: in
     steps = np.arange(first, last)
     losses = np.full(len(steps), 7.0)
     write_columns(segment_path(folder, log), {"loss": losses}, steps=steps, times=START + steps)
-    canvas = follower.sheet.canvas("loss")
-    qtbot.waitUntil(lambda: len(canvas.data.curves[0].x) == last)
+    plot = follower.sheet.plot("loss")
+    qtbot.waitUntil(lambda: len(plot.content.curves[0].x) == last)
 
 
-def drag(canvas: PlotCanvas, first: float, last: float) -> None:
+def place(plot: Plot, x: float) -> QPoint:
+    """The point of the view at x, in the middle of the plot."""
+    area = plot.area
+    at: QPointF = plot.vb.mapToScene(QPointF(area.across.pixel(x), area.rect.center().y()))
+    return at.toPoint()
+
+
+def drag(board: PlotGrid, plot: Plot, first: float, last: float) -> None:
     """Drag over the plot from one x to another."""
-    scale, y = canvas.frame.across, canvas.height() // 2
-    places = [QPoint(round(scale.pixel(x)), y) for x in (first, last)]
-    QTest.mousePress(canvas, Qt.MouseButton.LeftButton, pos=places[0])
-    QTest.mouseMove(canvas, places[1])
-    QTest.mouseRelease(canvas, Qt.MouseButton.LeftButton, pos=places[1])
+    press(board, Qt.MouseButton.LeftButton, place(plot, first), place(plot, last))
+
+
+def press(board: PlotGrid, button: Qt.MouseButton, first: QPoint, last: QPoint) -> None:
+    view = board.sheet.viewport()
+    QTest.mousePress(view, button, pos=first)
+    QTest.mouseMove(view, last)
+    QTest.mouseRelease(view, button, pos=last)
 
 
 def test_a_run_without_metrics_says_what_will_be_here(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
@@ -92,36 +103,36 @@ def test_a_run_without_metrics_says_what_will_be_here(qtbot: QtBot, board: PlotG
     write_rows(tmp_path, [(1, {"loss": 2.0}), (2, {"loss": 1.5})])
     qtbot.waitUntil(lambda: board.sheet.shown == ["loss"] and bool(board.answer and board.answer.plots))
     assert board.sheet.isVisible()
-    np.testing.assert_array_equal(board.sheet.canvas("loss").data.curves[0].y, [2.0, 1.5])
+    np.testing.assert_array_equal(board.sheet.plot("loss").content.curves[0].y, [2.0, 1.5])
 
 
 def test_dragging_zooms_to_single_rows_and_a_double_click_shows_all(
     qtbot: QtBot, board: PlotGrid, tmp_path: Path
 ) -> None:
     make(tmp_path)
-    canvas = shown(qtbot, board)
-    everything = canvas.frame.x
-    drag(canvas, 2000, 2400)
-    low, high = canvas.frame.x
+    plot = shown(qtbot, board)
+    everything = plot.x_range
+    drag(board, plot, 2000, 2400)
+    low, high = plot.x_range
     assert 1990 < low < 2010
     assert 2390 < high < 2410
-    assert board.sheet.canvas("step_time").frame.x == (low, high)
-    qtbot.waitUntil(lambda: canvas.data.curves[0].exact)
+    assert board.sheet.plot("step_time").x_range == (low, high)
+    qtbot.waitUntil(lambda: plot.content.curves[0].exact)
     series = opened(tmp_path).series("loss", 0)
     rows = slice(int(np.ceil(low)) - 1, int(np.floor(high)) + 2)
-    np.testing.assert_array_equal(canvas.data.curves[0].x, series.steps[rows])
-    np.testing.assert_array_equal(canvas.data.curves[0].y, series.values[rows])
-    QTest.mouseDClick(canvas, Qt.MouseButton.LeftButton, pos=canvas.rect().center())
-    assert canvas.frame.x == everything
+    np.testing.assert_array_equal(plot.content.curves[0].x, series.steps[rows])
+    np.testing.assert_array_equal(plot.content.curves[0].y, series.values[rows])
+    QTest.mouseDClick(board.sheet.viewport(), Qt.MouseButton.LeftButton, pos=place(plot, low))
+    assert plot.x_range == everything
 
 
 def test_the_wheel_and_the_keyboard_zoom_and_pan(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
     make(tmp_path)
-    canvas = shown(qtbot, board)
-    at = QPointF(canvas.frame.area.center())
+    plot = shown(qtbot, board)
+    view, at = board.sheet.viewport(), QPointF(place(plot, 2500))
     wheel = QWheelEvent(
         at,
-        canvas.mapToGlobal(at),
+        view.mapToGlobal(at),
         QPoint(),
         QPoint(0, 120),
         Qt.MouseButton.NoButton,
@@ -129,31 +140,76 @@ def test_the_wheel_and_the_keyboard_zoom_and_pan(qtbot: QtBot, board: PlotGrid, 
         Qt.ScrollPhase.NoScrollPhase,
         False,
     )
-    QApplication.sendEvent(canvas, wheel)
-    assert canvas.frame.x == pytest.approx((500, 4500), abs=1)
-    QTest.keyClick(canvas, Qt.Key.Key_Right)
-    assert canvas.frame.x == pytest.approx((900, 4900), abs=1)
-    QTest.keyClick(canvas, Qt.Key.Key_Minus)
-    assert canvas.frame.x[1] - canvas.frame.x[0] == pytest.approx(5000, abs=1)
-    QTest.keyClick(canvas, Qt.Key.Key_Home)
-    assert canvas.frame.x == pytest.approx((0, 5000), abs=1)
+    QApplication.sendEvent(view, wheel)
+    low, high = plot.x_range
+    assert low + high == pytest.approx(5000, abs=5)
+    assert 3000 < high - low < 4500
+    assert board.sheet.plot("step_time").x_range == (low, high)
+    plot.vb.setFocus()
+    QTest.keyClick(board.sheet, Qt.Key.Key_Right)
+    tenth = (high - low) / 10
+    assert plot.x_range == pytest.approx((low + tenth, high + tenth), abs=1)
+    QTest.keyClick(board.sheet, Qt.Key.Key_Minus)
+    assert plot.x_range[1] - plot.x_range[0] == pytest.approx((high - low) / 0.8, abs=1)
+    QTest.keyClick(board.sheet, Qt.Key.Key_Home)
+    assert plot.x_range == pytest.approx((0, 5000), abs=1)
+
+
+def test_without_ctrl_the_wheel_scrolls_the_page(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
+    make(tmp_path)
+    plot = shown(qtbot, board)
+    board.resize(400, 300)
+    qtbot.waitUntil(lambda: board._scroll.verticalScrollBar().maximum() > 0)
+    bar, at = board._scroll.verticalScrollBar(), board.sheet.mapTo(board, place(plot, 2500))
+    QTest.wheelEvent(board.windowHandle(), QPointF(at), QPoint(0, -120))
+    assert bar.value() > 0
+    assert plot.x_range == pytest.approx((0, 5000), abs=1)
+
+
+def test_the_middle_button_moves_all_plots(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
+    make(tmp_path)
+    plot = shown(qtbot, board)
+    press(board, Qt.MouseButton.MiddleButton, place(plot, 3000), place(plot, 2000))
+    assert plot.x_range == pytest.approx((1000, 6000), abs=30)
+    assert board.sheet.plot("step_time").x_range == plot.x_range
+
+
+def test_the_menu_of_pyqtgraph_has_what_else_a_plot_can_do(
+    qtbot: QtBot, board: PlotGrid, tmp_path: Path
+) -> None:
+    """View All shows everything again; y is freed, then fitted."""
+    make(tmp_path)
+    plot = shown(qtbot, board)
+    drag(board, plot, 2000, 2400)
+    plot.vb.setYRange(0.0, 1.0, padding=0)
+    assert plot.y_range == (0.0, 1.0)
+    plot.vb.setMenuEnabled(True)
+    plot.vb.menu.viewAll.trigger()
+    assert plot.x_range == pytest.approx((0, 5000), abs=1)
+    assert plot.y_range[0] < -2
+    ours = plot.getContextMenus(None)
+    ours.aboutToShow.emit()
+    texts = [action.text() for action in ours.actions()]
+    assert texts[:2] == ["Logarithmic values", "Hide this plot"]
+    ours.actions()[0].trigger()
+    assert plot.log_y
 
 
 def test_the_cursor_goes_through_all_plots_and_says_its_time(
     qtbot: QtBot, board: PlotGrid, tmp_path: Path
 ) -> None:
     make(tmp_path)
-    canvas = shown(qtbot, board)
+    plot = shown(qtbot, board)
     times: list[float | None] = []
     board.cursor_moved.connect(times.append)
-    QTest.mouseMove(canvas, QPoint(round(canvas.frame.across.pixel(3000)), canvas.height() // 2))
+    QTest.mouseMove(board.sheet.viewport(), place(plot, 3000))
     assert times[-1] == pytest.approx(START + 3000, abs=5)
-    assert board.sheet.canvas("step_time")._cursor == pytest.approx(3000, abs=5)
+    assert board.sheet.plot("step_time").cursor_x == pytest.approx(3000, abs=5)
     count = len(times)
     board.set_cursor(START + 1000)
-    assert canvas._cursor == pytest.approx(1000)
+    assert plot.cursor_x == pytest.approx(1000)
     board.set_cursor(None)
-    assert canvas._cursor is None
+    assert plot.cursor_x is None
     assert len(times) == count
 
 
@@ -161,7 +217,7 @@ def test_curves_stay_in_sight_whatever_the_axis_shows(qtbot: QtBot, board: PlotG
     """Of a run that is over: no further row comes that would fit them again."""
     make(tmp_path, 300)
     loss = shown(qtbot, board)
-    low, high = loss.data.low, loss.data.high
+    low, high = loss.content.low, loss.content.high
     assert low is not None
     assert high is not None
     axis = board.toolbar.findChild(QComboBox)
@@ -174,21 +230,21 @@ def test_curves_stay_in_sight_whatever_the_axis_shows(qtbot: QtBot, board: PlotG
         axis.setCurrentText(name)
         qtbot.waitUntil(is_shown)
         board.sheet.draw_all()
-        assert loss.frame.y[0] <= low < high <= loss.frame.y[1]
+        assert loss.y_range[0] <= low < high <= loss.y_range[1]
 
 
 def test_paused_it_stands_still_and_then_catches_up(
     qtbot: QtBot, board: PlotGrid, follower: PlotGrid, tmp_path: Path
 ) -> None:
-    canvas = shown(qtbot, board)
+    plot = shown(qtbot, board)
     board.toolbar.pause.trigger()
     assert board.toolbar.pause.text() == "Follow again"
     log_more(qtbot, follower, tmp_path, "log-2", 50, 55)  # a look that had begun is over by then
-    rows = len(canvas.data.curves[0].x)
+    rows = len(plot.content.curves[0].x)
     log_more(qtbot, follower, tmp_path, "log-3", 55, 60)
-    assert len(canvas.data.curves[0].x) == rows < 60
+    assert len(plot.content.curves[0].x) == rows < 60
     board.toolbar.pause.trigger()
-    qtbot.waitUntil(lambda: len(canvas.data.curves[0].x) == 60)
+    qtbot.waitUntil(lambda: len(plot.content.curves[0].x) == 60)
 
 
 def test_plots_are_hidden_sorted_and_remembered(
@@ -222,11 +278,11 @@ def test_a_plot_is_made_logarithmic_and_smoothed(qtbot: QtBot, board: PlotGrid, 
     make(tmp_path)
     shown(qtbot, board)
     board._choose(board.choices.with_log_y("step_time", on=True))
-    canvas = board.sheet.canvas("step_time")
-    assert canvas.frame.up.log
-    assert canvas.frame.y[0] > 0
+    plot = board.sheet.plot("step_time")
+    assert plot.area.up.log
+    assert plot.y_range[0] > 0
     board.toolbar._smoothing.setValue(66)
-    qtbot.waitUntil(lambda: canvas.data.curves[0].raw is not None)
+    qtbot.waitUntil(lambda: plot.content.curves[0].raw is not None)
     assert board.choices.smoothing == pytest.approx(0.99)
 
 
@@ -234,8 +290,8 @@ def test_csv_has_every_row_exactly(qtbot: QtBot, board: PlotGrid, tmp_path: Path
     make(tmp_path, ranks=2)
     shown(qtbot, board)
     target = tmp_path / "out.csv"
-    canvas = board.sheet.canvas("step_time")
-    board.menus.exporting.write(canvas, "csv", RunLayout(tmp_path), target)
+    plot = board.sheet.plot("step_time")
+    board.menus.exporting.write(plot, "csv", RunLayout(tmp_path), target)
     qtbot.waitUntil(lambda: target.exists())
     with target.open() as file:
         rows = list(csv.DictReader(file))
@@ -253,16 +309,17 @@ def test_pictures_are_written_and_a_folder_that_is_none_is_said(
     qtbot: QtBot, board: PlotGrid, tmp_path: Path
 ) -> None:
     make(tmp_path, ranks=12)
-    canvas = shown(qtbot, board)
+    plot = shown(qtbot, board)
     layout = RunLayout(tmp_path)
-    for number, plot in enumerate((canvas, board.sheet.canvas("step_time"))):
-        board.menus.exporting.write(plot, "png", layout, tmp_path / f"{number}.png")
+    for number, each in enumerate((plot, board.sheet.plot("step_time"))):
+        board.menus.exporting.write(each, "png", layout, tmp_path / f"{number}.png")
         image = QImage(str(tmp_path / f"{number}.png"))
-        assert (image.width(), image.height()) == (2 * plot.width(), 2 * plot.height())
-        board.menus.exporting.write(plot, "svg", layout, tmp_path / f"{number}.svg")
+        size = each.size()
+        assert (image.width(), image.height()) == (2 * size.width(), 2 * size.height())
+        board.menus.exporting.write(each, "svg", layout, tmp_path / f"{number}.svg")
         assert "</svg>" in (tmp_path / f"{number}.svg").read_text()
     for suffix in ("png", "svg"):
-        board.menus.exporting.write(canvas, suffix, layout, tmp_path / "none" / f"x.{suffix}")
+        board.menus.exporting.write(plot, suffix, layout, tmp_path / "none" / f"x.{suffix}")
         assert board.toolbar.note.text().startswith(f"x.{suffix} could not be written: ")
         assert board.toolbar.note.property("role") == "error"
 
@@ -271,7 +328,7 @@ def test_marks_stand_under_the_loss_where_they_happened(
     qtbot: QtBot, board: PlotGrid, tmp_path: Path
 ) -> None:
     make(tmp_path)
-    canvas = shown(qtbot, board)
+    plot = shown(qtbot, board)
     board.set_marks(
         (
             Mark(START, 0, "attempt", "attempt 1"),
@@ -281,7 +338,7 @@ def test_marks_stand_under_the_loss_where_they_happened(
     )
     places = board.sheet.strip.places()
     assert [mark.text for _, mark in places] == ["attempt 1", "checkpoint 2,500"]
-    assert places[1][0] == pytest.approx(canvas.frame.across.pixel(2500), abs=1)
+    assert places[1][0] == pytest.approx(LEFT + plot.area.across.pixel(2500), abs=1)
 
 
 def test_what_is_not_a_number_is_said_in_the_plot(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
@@ -292,23 +349,23 @@ def test_what_is_not_a_number_is_said_in_the_plot(qtbot: QtBot, board: PlotGrid,
         steps=np.array([5000, 5001]),
         times=START + np.array([5000, 5001]),
     )
-    canvas = shown(qtbot, board)
-    assert canvas.data.odd_count == 2
-    assert np.isfinite(canvas.frame.y).all()
-    assert not canvas.grab().isNull()
+    plot = shown(qtbot, board)
+    assert plot.content.odd_count == 2
+    assert np.isfinite(plot.y_range).all()
+    assert not board.grab().isNull()
 
 
 def test_out_of_sight_it_reads_nothing(
     qtbot: QtBot, board: PlotGrid, follower: PlotGrid, tmp_path: Path
 ) -> None:
-    canvas = shown(qtbot, board)
+    plot = shown(qtbot, board)
     board.left()
     log_more(qtbot, follower, tmp_path, "log-2", 50, 55)  # a look that had begun is over by then
     answer = board.answer
     log_more(qtbot, follower, tmp_path, "log-3", 55, 60)
     assert board.answer is answer
     board.entered()
-    qtbot.waitUntil(lambda: len(canvas.data.curves[0].x) == 60)
+    qtbot.waitUntil(lambda: len(plot.content.curves[0].x) == 60)
 
 
 def test_a_newer_format_is_said_in_place(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
