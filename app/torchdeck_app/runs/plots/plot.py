@@ -18,6 +18,7 @@ from torchdeck.runs.plots.exchange import Curve, Level, PlotData
 from torchdeck.runs.plots.ranges import stepped_log_range, stepped_range
 from torchdeck.runs.plots.x_axis import Across, x_text
 from torchdeck_app.runs.plots.axis import TickAxis, ticks_in
+from torchdeck_app.runs.plots.choices import YAxis
 from torchdeck_app.runs.plots.cursor import AxisTag, Crosshair, single_at
 from torchdeck_app.runs.plots.curves import CurvesItem
 from torchdeck_app.runs.plots.geometry import BOTTOM, LEFT, RIGHT, TOP, Area, Scale, Shared
@@ -59,7 +60,7 @@ class Plot(pyqtgraph.PlotItem):
         self.content = PlotData()
         self._across = Across("step", 0.0, 1.0)
         self._y: tuple[float, float] | None = None
-        self._log_y = False
+        self._y_axis = YAxis()
         self._is_moving = False
         """Whether a range is being set by the program, not the user."""
         self._painted_at = 0.0
@@ -103,11 +104,6 @@ class Plot(pyqtgraph.PlotItem):
         return _numbers(self.vb.viewRange()[1], log=self._is_log_y)
 
     @property
-    def log_y(self) -> bool:
-        """Return whether a logarithmic y axis was chosen."""
-        return self._log_y
-
-    @property
     def cursor_x(self) -> float | None:
         """Return x of the crosshair."""
         return self._cursor
@@ -118,12 +114,12 @@ class Plot(pyqtgraph.PlotItem):
 
     @property
     def _is_log_y(self) -> bool:
-        return self._log_y and self.content.least_positive is not None
+        return self._y_axis.log and self.content.least_positive is not None
 
-    def set_log_y(self, *, on: bool) -> None:
-        """Make the y axis logarithmic if there are positive values."""
-        if on != self._log_y:
-            self._log_y, self._y = on, None
+    def set_y_axis(self, axis: YAxis) -> None:
+        """Show a logarithmic y axis, if there are positive values, or one with chosen ends."""
+        if axis != self._y_axis:
+            self._y_axis, self._y = axis, None
             self.vb.set_automatic(1, on=True)
             self._place()
 
@@ -167,9 +163,10 @@ class Plot(pyqtgraph.PlotItem):
         self._show_cursor()
 
     def _y_shown(self) -> tuple[float, float]:
-        if self._is_log_y:
-            return self._y if self._y is not None and self._y[0] > 0 else (0.1, 1.0)
-        return self._y or (0.0, 1.0)
+        if self._is_log_y and (self._y is None or self._y[0] <= 0):
+            return 0.1, 1.0
+        fitted = self._y or (0.0, 1.0)
+        return self._y_axis.limited(fitted) if self.vb.is_automatic(1) else fitted
 
     def _fitted(self, low: float, high: float) -> tuple[float, float]:
         """Return the range of y that fits, in steps."""

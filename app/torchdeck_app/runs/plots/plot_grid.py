@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer
@@ -10,17 +10,16 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.plots.catalogue import Metric
 from torchdeck.runs.plots.exchange import Answer, Request
 from torchdeck.runs.plots.plot_reader import PlotReader
 from torchdeck.runs.plots.x_axis import Across
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.background_loop import Feed
-from torchdeck_app.runs.plots.chooser import Choices, MetricChooser
-from torchdeck_app.runs.plots.exporting import Exporting
+from torchdeck_app.runs.plots.choices import Choices
 from torchdeck_app.runs.plots.legend import RunNames
 from torchdeck_app.runs.plots.marks import Mark
 from torchdeck_app.runs.plots.plot import Plot
+from torchdeck_app.runs.plots.plot_menus import PlotMenus
 from torchdeck_app.runs.plots.plot_sheet import PlotSheet
 from torchdeck_app.runs.plots.toolbar import PlotToolbar
 from torchdeck_app.runs.run_panel import RunPanel
@@ -90,6 +89,7 @@ class PlotGrid(RunPanel):
         self.toolbar.paused.connect(lambda on: self._feed.follow(on=not on and self._entered))
         self.toolbar.reset_asked.connect(lambda: self.zoom_to(None))
         self.toolbar.metrics_asked.connect(self._open_chooser)
+        self.toolbar.limits_asked.connect(self._open_limits)
         menu = QMenu(self.toolbar)
         menu.aboutToShow.connect(lambda: self.menus.fill_export(menu, self.sheet.current(), self._layouts))
         self.toolbar.export.setMenu(menu)
@@ -265,7 +265,7 @@ class PlotGrid(RunPanel):
 
     def _arrange(self) -> None:
         if self._answer is not None:
-            self.sheet.arrange(self._choices.on_board(self._answer.metrics), self._choices.log_y)
+            self.sheet.arrange(self._choices.on_board(self._answer.metrics), self._choices.y_axis)
             self._ask_soon()
 
     def _choose(self, choices: Choices) -> None:
@@ -289,6 +289,11 @@ class PlotGrid(RunPanel):
         if self._answer is not None:
             self.menus.choose_metrics(self._answer.metrics, self._choices)
 
+    def _open_limits(self) -> None:
+        plot = self.sheet.current()
+        if plot is not None:
+            self.menus.choose_limits(plot, self._choices)
+
     def _fill_menu(self, plot: Plot, menu: QMenu) -> None:
         self.menus.fill(plot, menu, self._choices, self._layouts)
 
@@ -302,53 +307,3 @@ class PlotGrid(RunPanel):
             self.toolbar.say(f"Reading the metrics for {seconds:.0f} s…")
         elif self.toolbar.note.text().startswith("Reading the metrics for"):
             self.toolbar.say(self._answer.note if self._answer is not None else "")
-
-
-class PlotMenus:
-    """Menus that report choices to `choose`."""
-
-    def __init__(
-        self, window: QWidget, say: Callable[[str, str], None], choose: Callable[[Choices], None]
-    ) -> None:
-        """Create the menus of one grid.
-
-        Args:
-            window: parent of menus and dialogs.
-            say: shows a sentence; its second argument is a role, such as `error`.
-            choose: called with the user's choices.
-        """
-        self._window = window
-        self._choose = choose
-        self.exporting = Exporting(window, say)
-
-    def close(self) -> None:
-        """Cancel pending writes."""
-        self.exporting.close()
-
-    def choose_metrics(self, metrics: Sequence[Metric], choices: Choices) -> None:
-        """Open the list of plots."""
-        dialog = MetricChooser(metrics, choices, self._window)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.chosen.connect(self._choose)
-        dialog.open()
-
-    def fill(self, plot: Plot, menu: QMenu, choices: Choices, layouts: Sequence[RunLayout]) -> None:
-        """Fill our part of the context menu of one plot."""
-        menu.clear()
-        key = plot.plotted.key
-        log = menu.addAction("Logarithmic values")
-        log.setCheckable(True)
-        log.setChecked(plot.log_y)
-        log.toggled.connect(lambda on: self._choose(choices.with_log_y(key, on=on)))
-        hide = menu.addAction("Hide this plot")
-        hide.triggered.connect(lambda: self._choose(choices.with_shown(key, on=False)))
-        menu.addSeparator()
-        self.exporting.add_actions(menu, plot, layouts)
-
-    def fill_export(self, menu: QMenu, plot: Plot | None, layouts: Sequence[RunLayout]) -> None:
-        """Add the export actions of a plot to a menu."""
-        menu.clear()
-        if plot is None:
-            menu.addAction("Nothing to export yet").setEnabled(False)
-        else:
-            self.exporting.add_actions(menu, plot, layouts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import pyqtgraph
@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QGraphicsScene, QGraphicsWidget, QMenu, QWidget
 from torchdeck.runs.plots.catalogue import LOSS, Metric
 from torchdeck.runs.plots.exchange import Moments, PlotData
 from torchdeck.runs.plots.x_axis import Across
+from torchdeck_app.runs.plots.choices import YAxis
 from torchdeck_app.runs.plots.geometry import LEFT, RIGHT, Shared
 from torchdeck_app.runs.plots.legend import ValueBox
 from torchdeck_app.runs.plots.marks import STRIP, Mark, MarkStrip
@@ -60,7 +61,9 @@ class PlotSheet(pyqtgraph.GraphicsView):
         self._plots: dict[str, Plot] = {}
         self._rects: dict[str, QRect] = {}
         self._shared = Shared()
-        self._log_y: Collection[str] = ()
+        self._y_axis: Callable[[str], YAxis] = lambda _: YAxis()
+        self._last = ""
+        """Key of the plot that had the keyboard last."""
         self._across: Across | None = None
         self._is_zoomed = False
         self._large = _LARGE
@@ -91,18 +94,18 @@ class PlotSheet(pyqtgraph.GraphicsView):
         return list(self._metrics)
 
     def current(self) -> Plot | None:
-        """Return the focused plot, else the first one."""
-        plots = [self._plots[key] for key in self._metrics if key in self._plots]
-        return next((plot for plot in plots if plot.vb.hasFocus()), plots[0] if plots else None)
+        """Return the plot that had the keyboard last, else the first one."""
+        plots = {key: self._plots[key] for key in self._metrics if key in self._plots}
+        return plots.get(self._last, next(iter(plots.values()), None))
 
-    def arrange(self, metrics: Sequence[Metric], log_y: Collection[str]) -> None:
-        """Show these plots in this order."""
+    def arrange(self, metrics: Sequence[Metric], y_axis: Callable[[str], YAxis]) -> None:
+        """Show these plots in this order; `y_axis` returns the choice for the plot of a key."""
         self._metrics = {metric.key: metric for metric in metrics}
-        self._log_y = log_y
+        self._y_axis = y_axis
         for key in [key for key in self._plots if key not in self._metrics]:
             self.scene().removeItem(self._plots.pop(key))
         for key, plot in self._plots.items():
-            plot.set_log_y(on=key in log_y)
+            plot.set_y_axis(y_axis(key))
         self._lay_out()
         order = [self._plots[key] for key in self._metrics if key in self._plots]
         for first, second in pairwise(order):
@@ -136,7 +139,7 @@ class PlotSheet(pyqtgraph.GraphicsView):
         plot = Plot(self._theme, metric, self._shared, lambda menu: self._fill_menu(plot, menu))
         plot.zoom_asked.connect(self.zoom_asked)
         plot.focus_changed.connect(lambda on: self._tell_focus(metric) if on else None)
-        plot.set_log_y(on=metric.key in self._log_y)
+        plot.set_y_axis(self._y_axis(metric.key))
         plot.vb.set_automatic(0, on=not self._is_zoomed)
         before = [self._plots[key] for key in self._metrics if key in self._plots]
         self._plots[metric.key] = plot
@@ -250,6 +253,7 @@ class PlotSheet(pyqtgraph.GraphicsView):
             plot.place(QRectF(self._rects[key]))
 
     def _tell_focus(self, metric: Metric) -> None:
+        self._last = metric.key
         self.setAccessibleName(f"Plots: {metric.title}")
         self.focused.emit(self._rects[metric.key])
 

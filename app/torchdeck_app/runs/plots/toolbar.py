@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QSlider, QToo
 
 from torchdeck.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck.shown_text import shown
-from torchdeck_app.runs.plots.chooser import MOST_SMOOTHING, Choices
+from torchdeck_app.runs.plots.choices import MOST_SMOOTHING, Choices
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
@@ -37,6 +37,7 @@ class PlotToolbar(QWidget):
     paused = Signal(bool)
     reset_asked = Signal()
     metrics_asked = Signal()
+    limits_asked = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -78,6 +79,12 @@ class PlotToolbar(QWidget):
         self.reset.triggered.connect(self.reset_asked)
         self.log_x = self._action("Log x", "", "Ctrl+Shift+X", "Logarithmic x axis", on=True)
         self.log_x.toggled.connect(lambda on: self._choose(replace(self._choices, log_x=on)))
+        self.log_y = self._action("Log y", "", "Ctrl+Shift+Y", "Logarithmic y axes", on=True)
+        self.log_y.toggled.connect(
+            lambda on: self._choose(replace(self._choices, log_y=on, other_y=frozenset()))
+        )
+        self.limits = self._action("Limits…", "", "Ctrl+Shift+M", "Ends of the y axis of the plot used last")
+        self.limits.triggered.connect(self.limits_asked)
         self.metrics = self._action("Metrics…", "sliders", "Ctrl+Shift+L", "Choose, hide and sort the plots")
         self.metrics.triggered.connect(self.metrics_asked)
         self.note = ElidedLabel()
@@ -93,11 +100,13 @@ class PlotToolbar(QWidget):
     def set_choices(self, choices: Choices) -> None:
         """Show these choices without emitting a signal."""
         before, self._choices = self._choices.kind, choices
-        with QSignalBlocker(self._axis), QSignalBlocker(self._smoothing), QSignalBlocker(self.log_x):
+        axes = QSignalBlocker(self.log_x), QSignalBlocker(self.log_y)
+        with QSignalBlocker(self._axis), QSignalBlocker(self._smoothing), axes[0], axes[1]:
             if choices.kind != before:  # else it shows the actual axis, which may differ
                 self._axis.setCurrentIndex(_KINDS.index(choices.kind))
             self._smoothing.setValue(position_of(choices.smoothing))
             self.log_x.setChecked(choices.log_x)
+            self.log_y.setChecked(choices.log_y)
         self._say_weight()
 
     def show_kind(self, kind: XKind, asked: XKind) -> None:
@@ -147,7 +156,7 @@ class PlotToolbar(QWidget):
 
     def actions_offered(self) -> list[QAction]:
         """Return the actions for menus and the command palette."""
-        return [self.pause, self.reset, self.log_x, self.metrics]
+        return [self.pause, self.reset, self.log_x, self.log_y, self.limits, self.metrics]
 
     def _lay_out(self) -> None:
         self._column = QVBoxLayout(self)
@@ -157,7 +166,8 @@ class PlotToolbar(QWidget):
         self._column.addLayout(row)
         row.setSpacing(GRID)
         row.addWidget(self._axis)
-        row.addWidget(self._button(self.log_x))
+        for action in (self.log_x, self.log_y, self.limits):
+            row.addWidget(self._button(action))
         row.addWidget(self.nodes)
         row.addSpacing(GRID)
         row.addWidget(self._smoothing_name)

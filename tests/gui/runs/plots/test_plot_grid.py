@@ -21,6 +21,7 @@ from torchdeck_app.runs.plots.geometry import LEFT
 from torchdeck_app.runs.plots.marks import Mark
 from torchdeck_app.runs.plots.plot import Plot
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
+from torchdeck_app.runs.plots.plot_menus import LimitsDialog
 from torchdeck_app.theme.theme import Theme
 
 START = 1e9
@@ -190,9 +191,10 @@ def test_the_menu_of_pyqtgraph_has_what_else_a_plot_can_do(
     ours = plot.getContextMenus(None)
     ours.aboutToShow.emit()
     texts = [action.text() for action in ours.actions()]
-    assert texts[:2] == ["Logarithmic values", "Hide this plot"]
+    assert texts[:3] == ["Logarithmic values", "Limits of y…", "Hide this plot"]
     ours.actions()[0].trigger()
-    assert plot.log_y
+    assert plot.area.up.log or plot.content.least_positive is None
+    assert board.choices.y_axis("loss").log
 
 
 def test_the_cursor_goes_through_all_plots_and_says_its_time(
@@ -284,6 +286,26 @@ def test_a_plot_is_made_logarithmic_and_smoothed(qtbot: QtBot, board: PlotGrid, 
     board.toolbar._smoothing.setValue(66)
     qtbot.waitUntil(lambda: plot.content.curves[0].raw is not None)
     assert board.choices.smoothing == pytest.approx(0.99)
+
+
+def test_log_y_and_limits_are_chosen_in_the_bar(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
+    """For the plot that had the keyboard last; an empty field follows the data."""
+    make(tmp_path)
+    shown(qtbot, board)
+    plot = board.sheet.plot("step_time")
+    board.toolbar.log_y.trigger()
+    assert plot.area.up.log
+    board.toolbar.log_y.trigger()
+    plot.vb.setFocus()
+    board.toolbar.limits.trigger()
+    dialog = board.findChild(LimitsDialog)
+    assert dialog is not None
+    assert dialog.windowTitle() == "Limits of Step time"
+    dialog.high.setText("0.5")
+    dialog.accept()
+    assert plot.y_range == (0.0, 0.5)
+    QTest.keyClick(board.sheet, Qt.Key.Key_Home)
+    assert plot.y_range == (0.0, 0.5)
 
 
 def test_csv_has_every_row_exactly(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
