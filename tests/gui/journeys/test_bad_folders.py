@@ -157,7 +157,7 @@ def test_a_run_removed_while_it_is_shown(
             row = window.wait_until(partial(rows_of, window, state), f"the run that is {state}")[0]
             screen.do("mousemove", *map(str, row.centre), "click", "1")
             window.wait(state, "StateBadge")
-            window.wait("Plot of Loss", "PlotCanvas")
+            window.wait("Plots of Loss", "PlotSheet")
             window.settle()
             shutil.rmtree(layout.root)
             window.wait("This run's directory was removed")

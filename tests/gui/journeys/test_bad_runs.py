@@ -55,7 +55,7 @@ def test_numbers_that_are_none_and_a_million_lines(
     (torchdeck_home / "window.json").write_text(SESSION)
     with screen.window(tmp_path) as window:
         open_first(window, screen)
-        window.wait("Plot of Loss", "PlotCanvas")
+        window.wait("Plots of Loss", "PlotSheet")
         window.settle()
         window.wait_until(
             lambda: [seen for seen in window.look() if "NaN" in seen.text], "the header to say what it is"

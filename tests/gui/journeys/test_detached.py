@@ -39,7 +39,7 @@ def assert_whole(window: Window, screen: Desktop, picture: Path) -> None:
     window.wait("running", "StateBadge", LONG)
 
     def is_drawn() -> bool:
-        plot = window.wait("Plot of Loss", "PlotCanvas")
+        plot = window.wait("Plots of Loss", "PlotSheet")
         screen.screenshot(picture)
         columns = coloured(picture, plot.rect)
         if not columns:
@@ -73,7 +73,7 @@ def test_the_window_is_killed_and_closed_and_the_run_goes_on(
         window.key("ctrl+Return")
         window.wait("running", "StateBadge", LONG)
         wait_until(lambda: steps(runs) > 10, LONG, "the first steps")
-        window.wait("Plot of Loss", "PlotCanvas")
+        window.wait("Plots of Loss", "PlotSheet")
         window.kill()
     assert goes_on(runs)
     with screen.window(tmp_path) as window:

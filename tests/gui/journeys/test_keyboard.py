@@ -19,7 +19,7 @@ SHEETS = ("Keyboard shortcuts", "About Torchdeck")
 """Entries that only show something."""
 LEADS = ("Find …",)
 """Entries that ask in the window itself."""
-PLACES = {"Launch": "What to run", "Runs": "Plot of Loss", "Nodes": "This machine"}
+PLACES = {"Launch": "What to run", "Runs": "Plots of Loss", "Nodes": "This machine"}
 """Each with what is seen in it."""
 ACTS = (
     "New run …",

@@ -35,7 +35,7 @@ def test_a_script_opens_starts_and_its_printed_loss_is_drawn(
         screen.screenshot(pictures / "opened.png")
         window.key("ctrl+Return")
         window.wait("succeeded", "StateBadge", LONG)
-        window.wait("Plot of Loss", "PlotCanvas")
+        window.wait("Plots of Loss", "PlotSheet")
         screen.screenshot(pictures / "succeeded.png")
         assert window.said == ""
 

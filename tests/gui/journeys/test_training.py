@@ -51,7 +51,7 @@ def test_a_preset_is_previewed_launched_watched_stopped_and_resumed(
         wait_until(lambda: len(losses(runs)) > 12, LONG, "twelve steps")
         found = losses(runs)
         assert sum(found[-5:]) < sum(found[:5]), "the loss falls"
-        window.wait("Plot of Loss", "PlotCanvas")
+        window.wait("Plots of Loss", "PlotSheet")
         screen.screenshot(pictures / "4-training.png")
         window.click("Stop this run")
         window.wait("stopped", "StateBadge", LONG)
@@ -98,7 +98,7 @@ def test_killing_the_window_changes_nothing_and_everything_is_there_again(
     wait_until(lambda: len(losses(runs)) > before + 5, LONG, "the run to continue by itself")
     with screen.window(tmp_path) as window:
         window.wait("running", "StateBadge", LONG)
-        window.wait("Plot of Loss", "PlotCanvas", LONG)
+        window.wait("Plots of Loss", "PlotSheet", LONG)
         screen.screenshot(pictures / "back.png")
         window.click("Stop now this run")
         window.wait("cancelled", "StateBadge", LONG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import pyqtgraph
@@ -14,13 +15,15 @@ from PySide6.QtWidgets import QMenu
 from torchdeck.runs.plots import entries
 from torchdeck.runs.plots.catalogue import Metric
 from torchdeck.runs.plots.entries import Entry
-from torchdeck.runs.plots.exchange import Curve, Level, PlotData
+from torchdeck.runs.plots.exchange import Band, Curve, Level, PlotData
 from torchdeck.runs.plots.ranges import stepped_log_range, stepped_range
 from torchdeck.runs.plots.x_axis import Across, x_text
+from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.axis import TickAxis, ticks_in
 from torchdeck_app.runs.plots.choices import YAxis
 from torchdeck_app.runs.plots.cursor import AxisTag, Crosshair, single_at
-from torchdeck_app.runs.plots.curves import CurvesItem
+from torchdeck_app.runs.plots.curves import CurvesItem, series_colour
+from torchdeck_app.runs.plots.drawn_series import DrawnSeries, without
 from torchdeck_app.runs.plots.geometry import BOTTOM, LEFT, RIGHT, TOP, Area, Scale, Shared
 from torchdeck_app.runs.plots.heading import Heading
 from torchdeck_app.runs.plots.view_box import PlotView
@@ -75,6 +78,9 @@ class Plot(pyqtgraph.PlotItem):
         self._curves = CurvesItem(self.vb, shared)
         self._crosshair = Crosshair(self.vb)
         self._levels: list[pyqtgraph.InfiniteLine] = []
+        self._hidden: frozenset[str] = frozenset()
+        """Labels of the series that were hidden in the legend."""
+        self.legend: pyqtgraph.LegendItem | None = None
         self._heading = Heading(metric.title, self)
         self._tag = AxisTag(self)
         self.vb.sigXRangeChanged.connect(self._x_moved)
@@ -132,8 +138,43 @@ class Plot(pyqtgraph.PlotItem):
         self._across = across or self._across
         if content.levels != levels:
             self._show_levels(content.levels)
-        self.items[len(self._levels) :] = [DrawnSeries(curve) for curve in content.curves]
+        self._list_series()
         self._place()
+
+    def set_legend(self, *, on: bool) -> None:
+        """Show pyqtgraph's legend: a click on a series' sign hides or shows it."""
+        if on == (self.legend is not None):
+            return
+        if self.legend is None:
+            self.legend = self.addLegend(offset=(-8, 8), labelTextColor=self._theme.palette.text)
+        else:
+            self.scene().removeItem(self.legend)
+            self.legend = None
+            self._hidden = frozenset()
+        self._list_series()
+        self._painted_at = 0.0
+        self.update()
+
+    def _list_series(self) -> None:
+        """Tell pyqtgraph's export and legend of the curves and bands."""
+        palette = self._theme.palette
+        content: list[Curve | Band] = [*self.content.curves, *self.content.bands]
+        series = [
+            DrawnSeries(each, series_colour(palette, each.colour), self._hidden, self._show_series)
+            for each in content
+        ]
+        self.items[len(self._levels) :] = series
+        if self.legend is not None and len(series) > 1:
+            names = [escape(shown(each.name())) for each in series]
+            if names != [label.text for _, label in self.legend.items]:
+                self.legend.clear()
+                for each, name in zip(series, names, strict=True):
+                    self.legend.addItem(each, name)
+
+    def _show_series(self, name: str, visible: bool) -> None:  # noqa: FBT001 - as Qt's setVisible
+        self._hidden = self._hidden - {name} if visible else self._hidden | {name}
+        self._painted_at = 0.0
+        self.update()
 
     def set_across(self, across: Across, *, zoomed: bool) -> None:
         """Show this range of x; `zoomed` if it is not everything."""
@@ -201,7 +242,7 @@ class Plot(pyqtgraph.PlotItem):
             return
         self._painted_at = ratio
         area, palette, unit = self.area, self._theme.palette, self.plotted.unit
-        self._curves.prepare(area, self.content, self.plotted, palette, ratio)
+        self._curves.prepare(area, without(self.content, self._hidden), self.plotted, palette, ratio)
         self._left.prepare(area.up, unit, palette, ratio)
         self._bottom.prepare(area.across, self._across.kind, palette, ratio)
 
@@ -323,25 +364,6 @@ class Plot(pyqtgraph.PlotItem):
             menu = self._menu = QMenu("Plot")
             menu.aboutToShow.connect(lambda: self._fill_menu(menu))
         return self._menu
-
-
-class DrawnSeries:
-    """Curve as pyqtgraph's CSV export expects it."""
-
-    def __init__(self, curve: Curve) -> None:
-        self._curve = curve
-
-    def implements(self, interface: str) -> bool:
-        """Return whether it has points to export."""
-        return interface == "plotData"
-
-    def name(self) -> str:
-        """Return the column's heading."""
-        return self._curve.label
-
-    def getOriginalDataset(self) -> tuple[Any, Any]:  # noqa: N802 - pyqtgraph's name
-        """Return x and y as drawn."""
-        return self._curve.x, self._curve.y
 
 
 def _position(value: float, *, log: bool) -> float:

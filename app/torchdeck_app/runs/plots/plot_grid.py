@@ -43,6 +43,8 @@ class PlotGrid(RunPanel):
         self._zoom: tuple[float, float] | None = None
         self._until: float | None = None
         self._node = ""
+        self._alone = ""
+        """Key of the plot that is shown alone."""
         self._ended = False
         self._entered = False
         self._answer: Answer | None = None
@@ -95,6 +97,8 @@ class PlotGrid(RunPanel):
         self.toolbar.export.setMenu(menu)
         self.sheet.pointed.connect(self._point)
         self.sheet.zoom_asked.connect(self.zoom_to)
+        self.sheet.enlarged.connect(self.show_alone)
+        self.toolbar.alone.toggled.connect(self._toggle_alone)
         self.sheet.focused.connect(self._bring_into_sight)
         self._scroll.verticalScrollBar().valueChanged.connect(self._ask_soon)
 
@@ -265,8 +269,21 @@ class PlotGrid(RunPanel):
 
     def _arrange(self) -> None:
         if self._answer is not None:
-            self.sheet.arrange(self._choices.on_board(self._answer.metrics), self._choices.y_axis)
+            shown = self._choices.on_board(self._answer.metrics)
+            alone = [metric for metric in shown if metric.key == self._alone]
+            self.sheet.set_alone(self._alone if alone else "")
+            self.sheet.arrange(alone or shown, self._choices.y_axis)
             self._ask_soon()
+
+    def show_alone(self, key: str | None) -> None:
+        """Give one plot the room of all, with a legend; None shows all again."""
+        self._alone = key or ""
+        self.toolbar.show_alone(on=bool(self._alone))
+        self._arrange()
+
+    def _toggle_alone(self, on: bool) -> None:  # noqa: FBT001 - Qt's signal
+        plot = self.sheet.current()
+        self.show_alone(plot.plotted.key if on and plot is not None else None)
 
     def _choose(self, choices: Choices) -> None:
         if choices.kind != self._choices.kind or choices.log_x != self._choices.log_x:

@@ -60,6 +60,7 @@ class PlotMenus:
         log.setChecked(choices.y_axis(key).log)
         log.toggled.connect(lambda on: self._choose(choices.with_log_y(key, on=on)))
         menu.addAction("Limits of y…").triggered.connect(lambda: self.choose_limits(plot, choices))
+        menu.addAction("Show this plot alone").triggered.connect(lambda: plot.vb.enlarged.emit(True))  # noqa: FBT003 - Qt's signal
         hide = menu.addAction("Hide this plot")
         hide.triggered.connect(lambda: self._choose(choices.with_shown(key, on=False)))
         menu.addSeparator()

@@ -41,6 +41,8 @@ class PlotSheet(pyqtgraph.GraphicsView):
 
     pointed = Signal(object)
     zoom_asked = Signal(object)
+    enlarged = Signal(object)
+    """Emitted with the key of the plot to show alone, or None for all."""
     focused = Signal(QRect)
     """Emitted with the place of the plot that has the keyboard now."""
 
@@ -67,6 +69,9 @@ class PlotSheet(pyqtgraph.GraphicsView):
         self._across: Across | None = None
         self._is_zoomed = False
         self._large = _LARGE
+        self._room = 0
+        self._alone = ""
+        """Key of the plot that has the room of all."""
         self.has_strip = True
         """Marks are of one run: if several are compared there are none."""
         self._waiting: dict[str, tuple[Metric, PlotData]] = {}
@@ -97,6 +102,10 @@ class PlotSheet(pyqtgraph.GraphicsView):
         """Return the plot that had the keyboard last, else the first one."""
         plots = {key: self._plots[key] for key in self._metrics if key in self._plots}
         return plots.get(self._last, next(iter(plots.values()), None))
+
+    def set_alone(self, key: str) -> None:
+        """Give the plot of that key the room of all when they are arranged next; empty for none."""
+        self._alone = key
 
     def arrange(self, metrics: Sequence[Metric], y_axis: Callable[[str], YAxis]) -> None:
         """Show these plots in this order; `y_axis` returns the choice for the plot of a key."""
@@ -138,13 +147,17 @@ class PlotSheet(pyqtgraph.GraphicsView):
     def _made(self, metric: Metric) -> Plot:
         plot = Plot(self._theme, metric, self._shared, lambda menu: self._fill_menu(plot, menu))
         plot.zoom_asked.connect(self.zoom_asked)
-        plot.focus_changed.connect(lambda on: self._tell_focus(metric) if on else None)
+        plot.vb.enlarged.connect(lambda on: self.enlarged.emit(metric.key if on else None))
+        plot.focus_changed.connect(lambda on: self._tell_focus(metric if on else None))
         plot.set_y_axis(self._y_axis(metric.key))
         plot.vb.set_automatic(0, on=not self._is_zoomed)
         before = [self._plots[key] for key in self._metrics if key in self._plots]
         self._plots[metric.key] = plot
         self.scene().addItem(plot)
         plot.place(QRectF(self._rects[metric.key]))
+        plot.set_legend(on=metric.key == self._alone)
+        if not self.hasFocus():
+            self._tell_focus(None)
         if before:
             QGraphicsWidget.setTabOrder(before[-1].vb, plot.vb)
         return plot
@@ -170,8 +183,9 @@ class PlotSheet(pyqtgraph.GraphicsView):
 
     def set_room(self, height: int) -> None:
         """Set the visible height in pixels; the loss shrinks to fit."""
+        self._room = height
         large = min(_LARGE, max(_LEAST, height - (STRIP if self.has_strip else 0)))
-        if large != self._large:
+        if large != self._large or self._alone:
             self._large = large
             self._lay_out()
 
@@ -235,14 +249,16 @@ class PlotSheet(pyqtgraph.GraphicsView):
         columns = max(1, (self.width() + GRID) // (_NARROWEST + GRID))
         each = (width - (columns - 1) * GRID) // columns
         self._rects, top = {}, 0
-        if LOSS in self._metrics:
-            self._rects[LOSS] = QRect(0, 0, width, self._large)
-            top = self._large
+        large = self._alone or LOSS
+        if large in self._metrics:
+            strip = STRIP if self.has_strip else 0
+            top = max(_LEAST, self._room - strip - 3 * GRID) if self._alone else self._large
+            self._rects[large] = QRect(0, 0, width, top)
         self.strip.setVisible(self.has_strip and bool(self._metrics))
         if self.strip.isVisible():
             self.strip.setGeometry(QRectF(0, top, width, STRIP))
             top += STRIP
-        small = [key for key in self._metrics if key != LOSS]
+        small = [key for key in self._metrics if key != large]
         for number, key in enumerate(small):
             row, column = divmod(number, columns)
             left, y = column * (each + GRID), top + GRID + row * (_SMALL + GRID)
@@ -251,11 +267,17 @@ class PlotSheet(pyqtgraph.GraphicsView):
         self.setMinimumHeight(top + GRID + rows * (_SMALL + GRID))
         for key, plot in self._plots.items():
             plot.place(QRectF(self._rects[key]))
+            plot.set_legend(on=key == self._alone)
 
-    def _tell_focus(self, metric: Metric) -> None:
-        self._last = metric.key
-        self.setAccessibleName(f"Plots: {metric.title}")
-        self.focused.emit(self._rects[metric.key])
+    def _tell_focus(self, metric: Metric | None) -> None:
+        """Name the plot that has the keyboard, or all of them, for screen readers."""
+        if metric is None:
+            names = [each.title for key, each in self._metrics.items() if key in self._plots]
+            self.setAccessibleName(f"Plots of {', '.join(names)}")
+        else:
+            self._last = metric.key
+            self.setAccessibleName(f"Plot of {metric.title}")
+            self.focused.emit(self._rects[metric.key])
 
     def _colour(self) -> None:
         self.setBackground(self._theme.colour("surface"))

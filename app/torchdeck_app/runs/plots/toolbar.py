@@ -85,6 +85,9 @@ class PlotToolbar(QWidget):
         )
         self.limits = self._action("Limits…", "", "Ctrl+Shift+M", "Ends of the y axis of the plot used last")
         self.limits.triggered.connect(self.limits_asked)
+        self.alone = self._action(
+            "Full screen", "", "Ctrl+Shift+U", "Show the plot used last alone, with its legend", on=True
+        )
         self.metrics = self._action("Metrics…", "sliders", "Ctrl+Shift+L", "Choose, hide and sort the plots")
         self.metrics.triggered.connect(self.metrics_asked)
         self.note = ElidedLabel()
@@ -116,6 +119,11 @@ class PlotToolbar(QWidget):
         self._shown_kind = kind
         with QSignalBlocker(self._axis):
             self._axis.setCurrentIndex(_KINDS.index(kind))
+
+    def show_alone(self, *, on: bool) -> None:
+        """Show whether one plot is shown alone, without emitting a signal."""
+        with QSignalBlocker(self.alone):
+            self.alone.setChecked(on)
 
     def set_nodes(self, names: Sequence[str]) -> None:
         """Offer the nodes of the run; a run on one node offers none."""
@@ -156,7 +164,7 @@ class PlotToolbar(QWidget):
 
     def actions_offered(self) -> list[QAction]:
         """Return the actions for menus and the command palette."""
-        return [self.pause, self.reset, self.log_x, self.log_y, self.limits, self.metrics]
+        return [self.pause, self.reset, self.log_x, self.log_y, self.limits, self.alone, self.metrics]
 
     def _lay_out(self) -> None:
         self._column = QVBoxLayout(self)
@@ -166,7 +174,7 @@ class PlotToolbar(QWidget):
         self._column.addLayout(row)
         row.setSpacing(GRID)
         row.addWidget(self._axis)
-        for action in (self.log_x, self.log_y, self.limits):
+        for action in (self.log_x, self.log_y, self.limits, self.alone):
             row.addWidget(self._button(action))
         row.addWidget(self.nodes)
         row.addSpacing(GRID)

@@ -20,6 +20,8 @@ class PlotView(pyqtgraph.ViewBox):
     fit_asked = Signal()
     """Emitted to show everything of the axes whose range is automatic."""
     focused = Signal(bool)
+    enlarged = Signal(bool)
+    """Emitted to show this plot alone, or all of them again."""
 
     def __init__(self) -> None:
         super().__init__(enableMenu=False)
@@ -105,6 +107,10 @@ class PlotView(pyqtgraph.ViewBox):
             self.scaleBy(x=1 / _ZOOM)
         elif key == Qt.Key.Key_Home:
             self.enableAutoRange()
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.enlarged.emit(True)  # noqa: FBT003 - Qt's signal
+        elif key == Qt.Key.Key_Escape:
+            self.enlarged.emit(False)  # noqa: FBT003 - Qt's signal
         else:
             event.ignore()
 

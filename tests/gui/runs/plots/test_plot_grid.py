@@ -191,7 +191,7 @@ def test_the_menu_of_pyqtgraph_has_what_else_a_plot_can_do(
     ours = plot.getContextMenus(None)
     ours.aboutToShow.emit()
     texts = [action.text() for action in ours.actions()]
-    assert texts[:3] == ["Logarithmic values", "Limits of y…", "Hide this plot"]
+    assert texts[:3] == ["Logarithmic values", "Limits of y…", "Show this plot alone"]
     ours.actions()[0].trigger()
     assert plot.area.up.log or plot.content.least_positive is None
     assert board.choices.y_axis("loss").log
@@ -306,6 +306,31 @@ def test_log_y_and_limits_are_chosen_in_the_bar(qtbot: QtBot, board: PlotGrid, t
     assert plot.y_range == (0.0, 0.5)
     QTest.keyClick(board.sheet, Qt.Key.Key_Home)
     assert plot.y_range == (0.0, 0.5)
+
+
+def test_one_plot_is_shown_alone_and_its_legend_hides_series(
+    qtbot: QtBot, board: PlotGrid, tmp_path: Path
+) -> None:
+    """Enter in a plot, and Escape back; the legend is pyqtgraph's."""
+    make(tmp_path, ranks=3)
+    shown(qtbot, board)
+    plot = board.sheet.plot("step_time")
+    plot.vb.setFocus()
+    QTest.keyClick(board.sheet, Qt.Key.Key_Return)
+    assert board.sheet.shown == ["step_time"]
+    assert board.toolbar.alone.isChecked()
+    assert plot.size().height() > 400
+    legend = plot.legend
+    assert legend is not None
+    names = [label.text for _, label in legend.items]
+    assert names == ["rank 0", "rank 1", "rank 2"]
+    before = board.sheet.grab().toImage()
+    legend.items[1][0].item.setVisible(False)
+    assert board.sheet.grab().toImage() != before
+    plot.vb.setFocus()
+    QTest.keyClick(board.sheet, Qt.Key.Key_Escape)
+    assert board.sheet.shown == ["loss", "throughput", "step_time"]
+    assert board.sheet.plot("step_time").legend is None
 
 
 def test_csv_has_every_row_exactly(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
