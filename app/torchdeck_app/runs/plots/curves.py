@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,14 @@ _DOTS_BELOW = 12
 """Pixels per point above which points are also drawn as dots."""
 
 
+@dataclass(frozen=True)
+class Pin:
+    """Values that stay in sight."""
+
+    x: float
+    texts: tuple[str, ...]
+
+
 class CurvesItem(pyqtgraph.GraphicsObject):
     """Curves, bands, grid lines and messages of one plot, as one opaque picture.
 
@@ -36,7 +44,7 @@ class CurvesItem(pyqtgraph.GraphicsObject):
         self.setZValue(-1)  # under crosshair and levels
         self.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
         self._shared = shared
-        self._shown: tuple[Area, PlotData, Metric, Palette] | None = None
+        self._shown: tuple[Area, PlotData, tuple[Pin, ...], Metric, Palette] | None = None
         self._key: tuple[Any, ...] = ()
         self._pixmap = QPixmap()
         self._bounds = QRectF()
@@ -44,7 +52,15 @@ class CurvesItem(pyqtgraph.GraphicsObject):
     def boundingRect(self) -> QRectF:  # noqa: N802 - Qt's name
         return self._bounds
 
-    def prepare(self, area: Area, content: PlotData, metric: Metric, palette: Palette, ratio: float) -> None:
+    def prepare(
+        self,
+        area: Area,
+        content: PlotData,
+        pins: tuple[Pin, ...],
+        metric: Metric,
+        palette: Palette,
+        ratio: float,
+    ) -> None:
         """Paint the picture if anything has changed.
 
         Outside paint(): an exception in there ends the process.
@@ -52,15 +68,16 @@ class CurvesItem(pyqtgraph.GraphicsObject):
         Args:
             area: size and ranges.
             content: curves and bands.
+            pins: values that stay in sight.
             metric: unit and title.
             palette: colours.
             ratio: screen pixels per logical pixel.
         """
-        key = (area, id(content), metric, palette.scheme, ratio)
+        key = (area, id(content), pins, metric, palette.scheme, ratio)
         if key == self._key:
             return
         self._key = key
-        self._shown = (area, content, metric, palette)
+        self._shown = (area, content, pins, metric, palette)
         if self._bounds != area.rect:
             self.prepareGeometryChange()
             self._bounds = area.rect
@@ -84,7 +101,7 @@ class CurvesItem(pyqtgraph.GraphicsObject):
     def _paint(self, painter: QPainter, *, exact: bool) -> None:
         if self._shown is None:
             return
-        area, content, metric, palette = self._shown
+        area, content, pins, metric, palette = self._shown
         painter.fillRect(area.rect, QColor(palette.surface))
         painter.setPen(QColor(palette.line))
         for tick, _ in y_ticks(area.up, metric.unit):
@@ -100,6 +117,8 @@ class CurvesItem(pyqtgraph.GraphicsObject):
                 paint_curve(painter, area, replace(curve, x=curve.raw[0], y=curve.raw[1]), pale)
             paint_curve(painter, area, curve, series_colour(palette, curve.colour), dashed=curve.dashed)
         _paint_odd(painter, area, content, palette)
+        for pin in pins:
+            _paint_pin(painter, area, pin, palette)
         _paint_message(painter, area, content, metric.title, palette)
 
 
@@ -192,6 +211,20 @@ def _fill_between(painter: QPainter, area: QRectF, x: Array, low: Array, high: A
     pixels = np.where(inside, np.uint32(colour), np.uint32(0))
     image = QImage(pixels.tobytes(), columns, rows, 4 * columns, QImage.Format.Format_ARGB32_Premultiplied)
     painter.drawImage(QRectF(left, area.top(), columns / ratio, rows / ratio), image)
+
+
+def _paint_pin(painter: QPainter, area: Area, pin: Pin, palette: Palette) -> None:
+    """Paint a line at x, and the values next to it from the top, as many as there is room for."""
+    x = round(area.across.pixel(pin.x)) + 0.5
+    painter.setPen(QPen(QColor(palette.accent), 1, Qt.PenStyle.DashLine))
+    painter.drawLine(QLineF(x, 0, x, area.up.start))
+    metrics, room = plot_metrics(Type.SMALL), max(60.0, min(220.0, area.across.end / 2))
+    for number, text in enumerate(pin.texts[: max(1, int(area.up.start / metrics.height()))]):
+        fitting = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, room)
+        box = _box(fitting)
+        box.moveTop(number * metrics.height())
+        box.moveLeft(x + 3 if x + 3 + room <= area.across.end else x - 3 - box.width())
+        _paint_words(painter, box, fitting, palette.text if number else palette.accent, palette)
 
 
 def _paint_odd(painter: QPainter, area: Area, content: PlotData, palette: Palette) -> None:

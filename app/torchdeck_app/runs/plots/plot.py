@@ -22,7 +22,7 @@ from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.axis import TickAxis, ticks_in
 from torchdeck_app.runs.plots.choices import YAxis
 from torchdeck_app.runs.plots.cursor import AxisTag, Crosshair, single_at
-from torchdeck_app.runs.plots.curves import CurvesItem, series_colour
+from torchdeck_app.runs.plots.curves import CurvesItem, Pin, series_colour
 from torchdeck_app.runs.plots.drawn_series import DrawnSeries, without
 from torchdeck_app.runs.plots.geometry import BOTTOM, LEFT, RIGHT, TOP, Area, Scale, Shared
 from torchdeck_app.runs.plots.heading import Heading
@@ -66,6 +66,7 @@ class Plot(pyqtgraph.PlotItem):
         self._y_axis = YAxis()
         self._is_moving = False
         """Whether a range is being set by the program, not the user."""
+        self._pins: tuple[float, ...] = ()
         self._painted_at = 0.0
         """Screen pixels per logical pixel of the pictures; 0 if they are stale."""
         self._cursor: float | None = None
@@ -140,6 +141,21 @@ class Plot(pyqtgraph.PlotItem):
             self._show_levels(content.levels)
         self._list_series()
         self._place()
+
+    def set_pins(self, pins: tuple[float, ...]) -> None:
+        """Show the values at these x."""
+        self._pins, self._painted_at = pins, 0.0
+
+    def pinned(self) -> tuple[Pin, ...]:
+        """Return the pins in view with their texts."""
+        unit, kind = self.plotted.unit, self._across.kind
+        found = []
+        for x in self._pins:
+            if self._across.low <= x <= self._across.high:
+                there = entries.at(self.content, x, unit)
+                values = [f"{each.label} {each.text}" if len(there) > 1 else each.text for each in there]
+                found.append(Pin(x, (x_text(kind, x), *values)))
+        return tuple(found)
 
     def set_legend(self, *, on: bool) -> None:
         """Show pyqtgraph's legend: a click on a series' sign hides or shows it."""
@@ -242,7 +258,8 @@ class Plot(pyqtgraph.PlotItem):
             return
         self._painted_at = ratio
         area, palette, unit = self.area, self._theme.palette, self.plotted.unit
-        self._curves.prepare(area, without(self.content, self._hidden), self.plotted, palette, ratio)
+        content = without(self.content, self._hidden)
+        self._curves.prepare(area, content, self.pinned(), self.plotted, palette, ratio)
         self._left.prepare(area.up, unit, palette, ratio)
         self._bottom.prepare(area.across, self._across.kind, palette, ratio)
 

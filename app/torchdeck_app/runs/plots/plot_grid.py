@@ -29,6 +29,8 @@ from torchdeck_app.widgets.panel import EmptyState, label
 _LOOK_EVERY = 1.0
 _LOOK_EVERY_ENDED = 5.0
 """Seconds between two polls of the files of an ended run, for late writes."""
+_SAME_TIME = 1e-3
+"""Seconds within which two pins are the same."""
 _GATHER = 25
 """Milliseconds in which view changes are combined into one request."""
 
@@ -43,6 +45,8 @@ class PlotGrid(RunPanel):
         self._zoom: tuple[float, float] | None = None
         self._until: float | None = None
         self._node = ""
+        self._pins: tuple[float, ...] = ()
+        """Unix times whose values stay in sight, whatever x shows."""
         self._alone = ""
         """Key of the plot that is shown alone."""
         self._ended = False
@@ -97,6 +101,7 @@ class PlotGrid(RunPanel):
         self.toolbar.export.setMenu(menu)
         self.sheet.pointed.connect(self._point)
         self.sheet.zoom_asked.connect(self.zoom_to)
+        self.sheet.pin_asked.connect(self._pin)
         self.sheet.enlarged.connect(self.show_alone)
         self.toolbar.alone.toggled.connect(self._toggle_alone)
         self.sheet.focused.connect(self._bring_into_sight)
@@ -159,6 +164,8 @@ class PlotGrid(RunPanel):
         self._feed.follow(on=self._entered)
         self._answer = None
         self._zoom = None
+        self._pins = ()
+        self.sheet.set_pins(())
         self._pages.setCurrentIndex(0)
         if self._entered:
             self._ask_soon()
@@ -232,6 +239,7 @@ class PlotGrid(RunPanel):
         before, self._answer = self._answer, answer
         if before is None or before.kind != answer.kind:
             self._zoom = None if before is not None else self._zoom
+            self._show_pins()
         if before is None or before.metrics != answer.metrics:
             self._arrange()
         self.toolbar.set_nodes(answer.nodes)
@@ -275,6 +283,26 @@ class PlotGrid(RunPanel):
             self.sheet.arrange(alone or shown, self._choices.y_axis)
             self._ask_soon()
 
+    def _pin(self, x: float) -> None:
+        """Pin the values at x in all plots, or remove that pin."""
+        answer = self._answer
+        time = None if answer is None else answer.moments.time_at(x)
+        if time is not None:
+            near = [pin for pin in self._pins if abs(pin - time) < _SAME_TIME]
+            kept = tuple(pin for pin in self._pins if pin not in near)
+            self._pins = kept if near else (*kept, time)
+            self._show_pins()
+
+    def unpin(self) -> None:
+        """Remove all pins."""
+        self._pins = ()
+        self._show_pins()
+
+    def _show_pins(self) -> None:
+        if self._answer is not None:
+            places = (self._answer.moments.x_at(pin) for pin in self._pins)
+            self.sheet.set_pins(tuple(x for x in places if x is not None))
+
     def show_alone(self, key: str | None) -> None:
         """Give one plot the room of all, with a legend; None shows all again."""
         self._alone = key or ""
@@ -312,7 +340,7 @@ class PlotGrid(RunPanel):
             self.menus.choose_limits(plot, self._choices)
 
     def _fill_menu(self, plot: Plot, menu: QMenu) -> None:
-        self.menus.fill(plot, menu, self._choices, self._layouts)
+        self.menus.fill(plot, menu, self._choices, self._layouts, self.unpin if self._pins else None)
 
     def _bring_into_sight(self, place: QRect) -> None:
         self._scroll.ensureVisible(place.left(), place.bottom(), 0, 0)

@@ -52,8 +52,16 @@ class PlotMenus:
         dialog.given.connect(lambda low, high: self._choose(choices.with_limits(key, low, high)))
         dialog.open()
 
-    def fill(self, plot: Plot, menu: QMenu, choices: Choices, layouts: Sequence[RunLayout]) -> None:
-        """Fill our part of the context menu of one plot."""
+    def fill(
+        self,
+        plot: Plot,
+        menu: QMenu,
+        choices: Choices,
+        layouts: Sequence[RunLayout],
+        unpin: Callable[[], None] | None,
+    ) -> None:
+        """Fill our part of the context menu of one plot; `unpin` removes the pins, if there are any."""
+        menu.clear()
         key = plot.plotted.key
         log = menu.addAction("Logarithmic values")
         log.setCheckable(True)
@@ -63,6 +71,11 @@ class PlotMenus:
         menu.addAction("Show this plot alone").triggered.connect(lambda: plot.vb.enlarged.emit(True))  # noqa: FBT003 - Qt's signal
         hide = menu.addAction("Hide this plot")
         hide.triggered.connect(lambda: self._choose(choices.with_shown(key, on=False)))
+        pin = menu.addAction("Pin or unpin the values at the crosshair (P)")
+        pin.setEnabled(plot.cursor_x is not None)
+        pin.triggered.connect(plot.vb.pin_asked)
+        if unpin is not None:
+            menu.addAction("Remove all pins").triggered.connect(unpin)
         menu.addSeparator()
         self.exporting.add_actions(menu, plot, layouts)
 

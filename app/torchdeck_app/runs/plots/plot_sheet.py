@@ -27,6 +27,8 @@ _LARGE, _SMALL = 232, 168
 _LEAST = 136
 """Minimum height of the loss in pixels, to keep its axis and the strip below visible."""
 _NARROWEST = 296
+_REACH = 6
+"""Pixels within which the crosshair is at a pin."""
 _AT_A_TIME = 0.006
 """Seconds of drawing per turn of the event loop."""
 
@@ -40,6 +42,8 @@ class PlotSheet(pyqtgraph.GraphicsView):
     """
 
     pointed = Signal(object)
+    pin_asked = Signal(float)
+    """Emitted with x whose values are to stay, or no longer."""
     zoom_asked = Signal(object)
     enlarged = Signal(object)
     """Emitted with the key of the plot to show alone, or None for all."""
@@ -74,6 +78,7 @@ class PlotSheet(pyqtgraph.GraphicsView):
         """Key of the plot that has the room of all."""
         self.has_strip = True
         """Marks are of one run: if several are compared there are none."""
+        self._pins: tuple[float, ...] = ()
         self._waiting: dict[str, tuple[Metric, PlotData]] = {}
         self._turn = QTimer(self, singleShot=True, interval=0)
         self._turn.timeout.connect(self._draw_some)
@@ -109,6 +114,7 @@ class PlotSheet(pyqtgraph.GraphicsView):
 
     def arrange(self, metrics: Sequence[Metric], y_axis: Callable[[str], YAxis]) -> None:
         """Show these plots in this order; `y_axis` returns the choice for the plot of a key."""
+        self._box.hide()
         self._metrics = {metric.key: metric for metric in metrics}
         self._y_axis = y_axis
         for key in [key for key in self._plots if key not in self._metrics]:
@@ -147,6 +153,8 @@ class PlotSheet(pyqtgraph.GraphicsView):
     def _made(self, metric: Metric) -> Plot:
         plot = Plot(self._theme, metric, self._shared, lambda menu: self._fill_menu(plot, menu))
         plot.zoom_asked.connect(self.zoom_asked)
+        plot.vb.pin_asked.connect(lambda: self._pin(plot))
+        plot.set_pins(self._pins)
         plot.vb.enlarged.connect(lambda on: self.enlarged.emit(metric.key if on else None))
         plot.focus_changed.connect(lambda on: self._tell_focus(metric if on else None))
         plot.set_y_axis(self._y_axis(metric.key))
@@ -174,6 +182,21 @@ class PlotSheet(pyqtgraph.GraphicsView):
         """Show these markers in the strip."""
         self.strip.set_marks(marks)
         self.setAccessibleDescription(self.strip.summary())
+
+    def set_pins(self, pins: tuple[float, ...]) -> None:
+        """Show the values at these x in all plots."""
+        self._pins = pins
+        for plot in self._plots.values():
+            plot.set_pins(pins)
+        self.viewport().update()
+
+    def _pin(self, plot: Plot) -> None:
+        """Ask for a pin at the crosshair; for the pin near it, if there is one, so that it is removed."""
+        x = plot.cursor_x
+        if x is not None:
+            across = plot.area.across
+            near = [pin for pin in self._pins if abs(across.pixel(pin) - across.pixel(x)) <= _REACH]
+            self.pin_asked.emit(near[0] if near else x)
 
     def set_cursor(self, x: float | None) -> None:
         """Show the crosshair in all plots."""

@@ -20,6 +20,8 @@ class PlotView(pyqtgraph.ViewBox):
     fit_asked = Signal()
     """Emitted to show everything of the axes whose range is automatic."""
     focused = Signal(bool)
+    pin_asked = Signal()
+    """Emitted to keep the values at the crosshair in sight."""
     enlarged = Signal(bool)
     """Emitted to show this plot alone, or all of them again."""
 
@@ -85,6 +87,14 @@ class PlotView(pyqtgraph.ViewBox):
         finally:
             self.state["mouseMode"] = mode
 
+    def mouseClickEvent(self, ev: object) -> None:  # noqa: N802 - pyqtgraph's name
+        is_left = ev.button() == Qt.MouseButton.LeftButton  # type: ignore[attr-defined]  # pyqtgraph's event
+        if is_left and ev.modifiers() & Qt.KeyboardModifier.ControlModifier:  # type: ignore[attr-defined]
+            ev.accept()  # type: ignore[attr-defined]
+            self.pin_asked.emit()
+        else:
+            super().mouseClickEvent(ev)
+
     def mouseDoubleClickEvent(self, event: QGraphicsSceneMouseEvent) -> None:  # noqa: N802 - Qt's name
         if event.button() == Qt.MouseButton.LeftButton:
             event.accept()
@@ -107,6 +117,8 @@ class PlotView(pyqtgraph.ViewBox):
             self.scaleBy(x=1 / _ZOOM)
         elif key == Qt.Key.Key_Home:
             self.enableAutoRange()
+        elif key == Qt.Key.Key_P:
+            self.pin_asked.emit()
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self.enlarged.emit(True)  # noqa: FBT003 - Qt's signal
         elif key == Qt.Key.Key_Escape:

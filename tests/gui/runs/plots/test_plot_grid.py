@@ -333,6 +333,33 @@ def test_one_plot_is_shown_alone_and_its_legend_hides_series(
     assert board.sheet.plot("step_time").legend is None
 
 
+def test_values_are_pinned_in_all_plots_whatever_x_shows(
+    qtbot: QtBot, board: PlotGrid, tmp_path: Path
+) -> None:
+    """Ctrl and a click pin them, or remove the pin that is there."""
+    make(tmp_path)
+    plot = shown(qtbot, board)
+    view = board.sheet.viewport()
+    at = place(plot, 3000)
+    QTest.mouseMove(view, at)
+    QTest.mouseClick(view, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ControlModifier, at)
+    (pin,) = board.sheet.plot("step_time").pinned()
+    assert pin.x == pytest.approx(3000, abs=5)
+    assert pin.texts[0] == f"step {pin.x:,.0f}"
+    assert pin.texts[1].endswith(" ms")
+    axis = board.toolbar.findChild(QComboBox)
+    assert isinstance(axis, QComboBox)
+    axis.setCurrentText("Elapsed time")
+    qtbot.waitUntil(lambda: board.answer is not None and board.answer.kind == "relative")
+    board.sheet.draw_all()
+    (pin,) = plot.pinned()
+    assert pin.texts[0] in ("49 min 58 s", "49 min 59 s", "50 min 0 s", "50 min 1 s")
+    at = place(plot, pin.x)
+    QTest.mouseMove(view, at)
+    QTest.mouseClick(view, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ControlModifier, at)
+    assert plot.pinned() == ()
+
+
 def test_csv_has_every_row_exactly(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
     make(tmp_path, ranks=2)
     shown(qtbot, board)
