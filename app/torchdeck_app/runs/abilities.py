@@ -37,6 +37,7 @@ class RunCommand(StrEnum):
     ARCHIVE = "archive"
     DELETE = "delete"
     TRASH = "trash"
+    FREE_SPACE = "free_space"
     FOLDER = "folder"
     COPY_ID = "copy_id"
     FILTER = "filter"

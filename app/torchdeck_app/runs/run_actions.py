@@ -76,6 +76,7 @@ _ALL = (
     ),
     (RunCommand.ARCHIVE, ARCHIVE, "Ctrl+Alt+Down", "", "Hide the selected runs in the list"),
     (RunCommand.DELETE, "&Delete …", "Del", "delete", "Move the selected runs to the trash"),
+    (RunCommand.FREE_SPACE, "Free space …", "", "", "List the largest runs and checkpoints, and remove some"),
     (RunCommand.TRASH, "De&leted runs …", "", "", "Restore deleted runs, or remove them for good"),
     (
         RunCommand.FOLDER,
@@ -101,7 +102,7 @@ _MENU = (
         RunCommand.CLONE,
     ),
     (RunCommand.TAGS, RunCommand.PIN, RunCommand.ARCHIVE, RunCommand.FOLDER, RunCommand.COPY_ID),
-    (RunCommand.DELETE, RunCommand.TRASH),
+    (RunCommand.DELETE, RunCommand.TRASH, RunCommand.FREE_SPACE),
 )
 """By groups."""
 

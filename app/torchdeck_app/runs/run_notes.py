@@ -47,15 +47,23 @@ class RunNotes(QObject):
         """Return the note on a run."""
         return self._notes.get(run_id, Note())
 
-    def pin(self, ids: tuple[str, ...], *, on: bool) -> None:
-        """Pin runs, or unpin them."""
-        change = partial(replace, pinned=on)
+    def toggle_pinned(self, ids: tuple[str, ...]) -> None:
+        """Pin runs; unpin them if all are pinned."""
+        change = partial(replace, pinned=not self.are_pinned(ids))
         self._run("pinning runs", lambda: change_notes(self._home, ids, change))
 
-    def archive(self, ids: tuple[str, ...], *, on: bool) -> None:
-        """Archive runs, or bring them back into the list."""
-        change = partial(replace, archived=on)
+    def toggle_archived(self, ids: tuple[str, ...]) -> None:
+        """Archive runs; bring them back into the list if all are archived."""
+        change = partial(replace, archived=not self.are_archived(ids))
         self._run("archiving runs", lambda: change_notes(self._home, ids, change))
+
+    def are_pinned(self, ids: tuple[str, ...]) -> bool:
+        """Return whether there are runs, and all are pinned."""
+        return bool(ids) and all(self.get(run_id).pinned for run_id in ids)
+
+    def are_archived(self, ids: tuple[str, ...]) -> bool:
+        """Return whether there are runs, and all are archived."""
+        return bool(ids) and all(self.get(run_id).archived for run_id in ids)
 
     def write(self, ids: tuple[str, ...], before: Note, given: Note) -> None:
         """Replace the common note of all runs by the one given; tags that only some have stay."""

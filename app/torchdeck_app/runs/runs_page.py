@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
@@ -22,6 +22,7 @@ from torchdeck_app.runs.abilities import Abilities, RunCommand, abilities
 from torchdeck_app.runs.elsewhere.attach_elsewhere import RunsElsewhere
 from torchdeck_app.runs.elsewhere.watch_training import WatchedTrainings
 from torchdeck_app.runs.listing.no_runs import no_runs
+from torchdeck_app.runs.listing.space_dialog import SpaceDialog
 from torchdeck_app.runs.listing.view_menu import SavedViews
 from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_actions import RunActions
@@ -253,6 +254,7 @@ class RunsPage(Page):
     def _do(self, command: RunCommand) -> None:
         """Run an action on the selection."""
         entries = self.table.selected()
+        ids = tuple(entry.id for entry in entries)
         if command is RunCommand.FILTER:
             self.table.filter_bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
             self.table.filter_bar.field.selectAll()
@@ -264,14 +266,16 @@ class RunsPage(Page):
             self.watching.ask()
         elif command is RunCommand.TRASH:
             self.open_trash()
+        elif command is RunCommand.FREE_SPACE:
+            self._open_space()
         elif command is RunCommand.TAGS and entries:
             self.notes.ask(entries, self)
-        elif command is RunCommand.PIN and entries:
-            self.notes.pin(tuple(entry.id for entry in entries), on=not self._all("pinned", entries))
-        elif command is RunCommand.ARCHIVE and entries:
-            self.notes.archive(tuple(entry.id for entry in entries), on=not self._all("archived", entries))
+        elif command is RunCommand.PIN:
+            self.notes.toggle_pinned(ids)
+        elif command is RunCommand.ARCHIVE:
+            self.notes.toggle_archived(ids)
         elif command is RunCommand.COPY_ID:
-            self.commands.copy("\n".join(entry.id for entry in entries))
+            self.commands.copy("\n".join(ids))
         elif command is RunCommand.RESUME_WITH:
             for entry in entries[:1]:
                 program = entry.name if entry.view is None else entry.view.target
@@ -288,17 +292,22 @@ class RunsPage(Page):
         """Show the deleted runs."""
         TrashDialog(self._operations, self._logins, self._run_list.poke, self.table.say_problem, self).open()
 
+    def _open_space(self) -> None:
+        """Show what takes room; runs are deleted as in the list, which says why some are not."""
+        rows, say = self.table.model.rows, self.table.say_problem
+        SpaceDialog(self._operations, rows, self._delete_named, say, self).open()
+
+    def _delete_named(self, runs: Sequence[tuple[str, RunLayout]]) -> None:
+        ids = {layout.root.name for _, layout in runs}
+        self._delete([entry for entry in self._entries if entry.id in ids])
+
     def _delete(self, entries: Sequence[RunEntry]) -> None:
         """Delete the runs that can be deleted, and report why the others cannot."""
         why = {entry.id: self._able(entry).delete for entry in entries}
-        labels = {row.entry.id: row.label for row in self.table.selected_rows()}
+        labels = {row.entry.id: row.label for row in self.table.model.rows}
         kept = [f"{labels[entry.id]} is not deleted: {why[entry.id]}" for entry in entries if why[entry.id]]
         self.table.say_problem("\n".join(kept))
         self.deletion.ask([(labels[entry.id], entry.layout) for entry in entries if not why[entry.id]])
-
-    def _all(self, mark: Literal["pinned", "archived"], entries: Sequence[RunEntry]) -> bool:
-        """Return whether all of the runs have the mark."""
-        return bool(entries) and all(getattr(self.notes.get(entry.id), mark) for entry in entries)
 
     def _command(self, what: RunCommand, *run_ids: str) -> None:
         """A command about runs, asked by what saw that the runs can.
@@ -358,9 +367,9 @@ class RunsPage(Page):
     def _enable(self) -> None:
         entries = self.table.selected()
         self.actions_of_runs.enable(entries, [self._able(entry) for entry in entries])
-        self.actions_of_runs.set_marks(
-            pinned=self._all("pinned", entries), archived=self._all("archived", entries)
-        )
+        ids = tuple(entry.id for entry in entries)
+        pinned, archived = self.notes.are_pinned(ids), self.notes.are_archived(ids)
+        self.actions_of_runs.set_marks(pinned=pinned, archived=archived)
 
     def _able(self, entry: RunEntry) -> Abilities:
         """Return the abilities; a pinned run is not deleted."""

@@ -18,6 +18,7 @@ from torchdeck.cli.runs import metrics
 from torchdeck.cli.runs import profile as runs_profile
 from torchdeck.cli.runs import pull as runs_pull
 from torchdeck.cli.runs import show as runs_show
+from torchdeck.cli.runs import space as runs_space
 from torchdeck.cli.runs import stacks as runs_stacks
 from torchdeck.cli.runs import trash as runs_trash
 from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
@@ -40,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its commands to the command line."""
     parser = subparsers.add_parser(
         "runs",
-        help="list, show, attach, stop, resume, clone, pull, edit, delete, trash; logs, metrics, stacks, …",
+        help="list, show, attach, stop, resume, clone, pull, edit, delete, trash, space; logs, metrics, …",
         description="The runs of this Torchdeck home. ID is a run's id, a unique prefix of it, its name, or "
         "`latest`.",
     )
@@ -56,6 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     runs_edit.add_parser(commands)
     runs_delete.add_parser(commands)
     runs_trash.add_parser(commands)
+    runs_space.add_parser(commands)
 
 
 # `torchdeck runs attach`, `stop` and `resume`.

@@ -1,0 +1,116 @@
+"""Room that runs and their checkpoints take on this machine, and checkpoints that a rule would remove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from torchdeck.agent.probe.run_folders import room_of
+from torchdeck.contract.checkpoints.manifest import CheckpointError
+from torchdeck.contract.refusal import Refusal
+from torchdeck.distributed.checkpoints.retention import Retention, is_named_by_step
+from torchdeck.runs.folders.checkpoints import RunCheckpoint, retention_of, run_checkpoints
+from torchdeck.runs.table.row import Row
+
+
+class Rule(NamedTuple):
+    """Checkpoints to keep of each run; the newest and `final` always stay."""
+
+    keep_last: int = 1
+    keep_best: int = 0
+    keep_every: int = 0
+    """Steps; 0: none is kept for its step."""
+
+
+class RunRoom(NamedTuple):
+    """Bytes of one run, and its checkpoints, the largest first."""
+
+    row: Row
+    room: int
+    checkpoints: tuple[RunCheckpoint, ...]
+    retention: Retention
+    """The run's own rule, which names the metric of the best."""
+
+    @property
+    def why_kept(self) -> str:
+        """Return why no checkpoint of it may be removed; empty if some may."""
+        if self.row.note.pinned:
+            return "the run is pinned"
+        if self.row.entry.view is None or not self.row.entry.view.is_over:
+            return "the run is not over"
+        return ""
+
+
+class Surplus(NamedTuple):
+    """Checkpoint that a rule does not keep."""
+
+    run: RunRoom
+    checkpoint: RunCheckpoint
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return self.checkpoint.info.size
+
+
+def measured(
+    rows: Sequence[Row],
+    progress: Callable[[str], object] = lambda _: None,
+    check: Callable[[], None] = lambda: None,
+) -> tuple[RunRoom, ...]:
+    """Return the room of runs, the largest first.
+
+    Args:
+        rows: the runs.
+        progress: called with a sentence for each run.
+        check: called for each file; an exception from it ends the measurement.
+    """
+    found = []
+    for row in rows:
+        progress(f"measuring {row.label}")
+        layout = row.entry.layout
+        checkpoints: tuple[RunCheckpoint, ...] = ()
+        with suppress(CheckpointError, Refusal, OSError):
+            own = (each for each in run_checkpoints(layout) if each.script is None or not each.script.node)
+            checkpoints = tuple(sorted(own, key=lambda each: -each.info.size))
+        with suppress(OSError):
+            room = room_of(layout.root, check)
+            found.append(RunRoom(row, room, checkpoints, retention_of(layout) or Retention()))
+    return tuple(sorted(found, key=lambda each: -each.room))
+
+
+def surplus(runs: Sequence[RunRoom], rule: Rule) -> tuple[Surplus, ...]:
+    """Return the checkpoints that a rule would remove, of runs that are over and not pinned.
+
+    Only complete checkpoints that Torchdeck's trainer wrote count: a script's own are left to the script.
+    """
+    found = []
+    for run in runs:
+        if run.why_kept:
+            continue
+        own = [each for each in run.checkpoints if _counts(each)]
+        kept = _kept(own, run.retention, rule)
+        gone = (each for each in own if each.info.step not in kept)
+        found += [Surplus(run, each) for each in sorted(gone, key=lambda each: each.info.step)]
+    return tuple(found)
+
+
+def _counts(found: RunCheckpoint) -> bool:
+    info = found.info
+    is_own = found.script is None and not found.is_leftover and is_named_by_step(info)
+    return is_own and info.complete and info.manifest is not None
+
+
+def _kept(found: Sequence[RunCheckpoint], own: Retention, rule: Rule) -> set[int]:
+    metrics = {
+        each.info.step: each.info.manifest.current_metrics for each in found if each.info.manifest is not None
+    }
+    retention = replace(
+        own,
+        keep_last=max(1, rule.keep_last),
+        keep_best=max(0, rule.keep_best),
+        keep_every=rule.keep_every or None,
+    )
+    return set(retention.kept(metrics))

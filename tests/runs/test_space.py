@@ -1,0 +1,81 @@
+"""Room of runs, and checkpoints that a rule would remove; removed by the use case and the command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.values.checkpoint_files import save
+from support.values.run_homes import add_live_run, add_run, run_id
+from torchdeck.cli.main import main
+from torchdeck.contract.layout import Home
+from torchdeck.runs.table.reading import read_rows
+from torchdeck.runs.table.space import Rule, measured, surplus
+from torchdeck.use_cases.table.free_space import free_space
+from torchdeck.use_cases.table.notes import change_notes
+
+LOSSES = {10: 3.0, 20: 1.0, 30: 2.0, 40: 4.0}
+
+
+@pytest.fixture
+def home(torchdeck_home: Path) -> Path:
+    layouts = [add_run(torchdeck_home, number) for number in (1, 2)]
+    layouts.append(add_live_run(torchdeck_home, 3))
+    for layout in layouts:
+        for step, loss in LOSSES.items():
+            save(layout.checkpoints, step, metrics={"validation_loss": loss})
+    save(layouts[0].checkpoints, 40, name="final")
+    (layouts[0].root / "large").write_bytes(bytes(100_000))
+    change_notes(torchdeck_home, (run_id(2),), lambda note: replace(note, pinned=True))
+    return torchdeck_home
+
+
+def removed(home: Path, rule: Rule) -> list[tuple[str, int]]:
+    found = surplus(measured(read_rows(home)), rule)
+    return [(each.run.row.entry.id, each.checkpoint.info.step) for each in found]
+
+
+def test_the_newest_and_what_the_rule_names_stay(home: Path) -> None:
+    """Nothing of a pinned run or one that is not over goes, and `final` never does."""
+    assert measured(read_rows(home))[0].row.entry.id == run_id(1)
+    cases = {
+        Rule(): [10, 20, 30],
+        Rule(keep_best=1): [10, 30],
+        Rule(keep_last=2): [10, 20],
+        Rule(keep_every=30): [10, 20],
+        Rule(keep_last=0): [10, 20, 30],
+        Rule(keep_last=9): [],
+    }
+    assert {rule: [step for _, step in removed(home, rule)] for rule in cases} == cases
+    assert {each for each, _ in removed(home, Rule())} == {run_id(1)}
+
+
+def test_what_was_previewed_is_removed(home: Path) -> None:
+    found = surplus(measured(read_rows(home)), Rule(keep_best=1))
+    freed = free_space(found)
+    assert (freed.checkpoints, freed.size, freed.problems) == (2, sum(each.size for each in found), ())
+    names = {path.name for path in Home(home).run(run_id(1)).checkpoints.glob("[!.]*") if path.is_dir()}
+    assert names == {"step_00000020", "step_00000040", "final"}
+    again = free_space(found)
+    assert again.checkpoints == 0
+    assert len(again.problems) == 2, "what is gone already is reported"
+
+
+def test_the_command_lists_previews_and_removes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "space", "--limit", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert run_id(1) in lines[0]
+    assert lines[-1].endswith("3 runs")
+    assert main(["runs", "space", "--keep-best", "1", "--json"]) == 0
+    preview = json.loads(capsys.readouterr().out)
+    assert [Path(each["path"]).name for each in preview["checkpoints"]] == ["step_00000010", "step_00000030"]
+    assert main(["runs", "space", run_id(2), "--keep-best", "1"]) == 0
+    assert "nothing to remove" in capsys.readouterr().out
+    assert main(["runs", "space", "--delete"]) == 2
+    assert main(["runs", "space", "--keep-best", "1", "--delete", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["runs", "space", "--keep-best", "1"]) == 0
+    assert "nothing to remove" in capsys.readouterr().out
