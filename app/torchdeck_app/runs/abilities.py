@@ -38,6 +38,7 @@ class RunCommand(StrEnum):
     DELETE = "delete"
     TRASH = "trash"
     FREE_SPACE = "free_space"
+    REPORT = "report"
     FOLDER = "folder"
     COPY_ID = "copy_id"
     FILTER = "filter"

@@ -68,6 +68,13 @@ _ALL = (
     (RunCommand.CLONE, "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
     (RunCommand.TAGS, "Name, &tags and note …", "F2", "", "Rename a run, or add tags and a note to runs"),
     (
+        RunCommand.REPORT,
+        "E&xport a report …",
+        "",
+        "",
+        "Write one HTML or PDF file about the selected runs",
+    ),
+    (
         RunCommand.PIN,
         PIN,
         "Ctrl+Alt+Up",
@@ -101,10 +108,19 @@ _MENU = (
         RunCommand.PROFILE_RANKS,
         RunCommand.CLONE,
     ),
-    (RunCommand.TAGS, RunCommand.PIN, RunCommand.ARCHIVE, RunCommand.FOLDER, RunCommand.COPY_ID),
+    (
+        RunCommand.TAGS,
+        RunCommand.PIN,
+        RunCommand.ARCHIVE,
+        RunCommand.REPORT,
+        RunCommand.FOLDER,
+        RunCommand.COPY_ID,
+    ),
     (RunCommand.DELETE, RunCommand.TRASH, RunCommand.FREE_SPACE),
 )
 """By groups."""
+_OF_ANY = (RunCommand.COPY_ID, RunCommand.TAGS, RunCommand.PIN, RunCommand.ARCHIVE, RunCommand.REPORT)
+"""Possible for runs in any state."""
 
 
 class RunActions:
@@ -143,7 +159,7 @@ class RunActions:
         alone = len(entries) == 1
         self._by_name[RunCommand.CLONE].setEnabled(alone and not able[0].clone)
         self._by_name[RunCommand.FOLDER].setEnabled(alone)
-        for name in (RunCommand.COPY_ID, RunCommand.TAGS, RunCommand.PIN, RunCommand.ARCHIVE):
+        for name in _OF_ANY:
             self._by_name[name].setEnabled(bool(entries))
 
     def set_marks(self, *, pinned: bool, archived: bool) -> None:

@@ -22,6 +22,7 @@ from torchdeck_app.runs.abilities import Abilities, RunCommand, abilities
 from torchdeck_app.runs.elsewhere.attach_elsewhere import RunsElsewhere
 from torchdeck_app.runs.elsewhere.watch_training import WatchedTrainings
 from torchdeck_app.runs.listing.no_runs import no_runs
+from torchdeck_app.runs.listing.report_file import RunReports
 from torchdeck_app.runs.listing.space_dialog import SpaceDialog
 from torchdeck_app.runs.listing.view_menu import SavedViews
 from torchdeck_app.runs.page.run_page import RunPage
@@ -84,6 +85,7 @@ class RunsPage(Page):
         self.notes = RunNotes(operations, home, self)
         self.actions_of_runs = RunActions(theme, self, self._do)
         self.views = SavedViews(operations, home, self)
+        self.reports = RunReports(operations, self)
         self.table = RunTable(theme)
         self.shown = ShownRuns(theme, operations, self.commands)
         self.deletion = DeleteQuestion(self, operations, self.commands.delete)
@@ -186,6 +188,8 @@ class RunsPage(Page):
         outer.addWidget(self._whole)
 
     def _connect(self) -> None:
+        for each in (self.elsewhere, self.watching, self.notes, self.views, self.reports):
+            each.failed.connect(self.table.say_problem)
         self._run_list.changed.connect(self._take)
         self._run_list.failed.connect(self._say_unlisted)
         self._run_list.waiting.connect(self._say_waiting)
@@ -197,15 +201,12 @@ class RunsPage(Page):
         self.notes.changed.connect(self.table.set_notes)
         self.notes.changed.connect(lambda _: self._enable())
         self.table.metrics_wanted.connect(self._run_list.want)
-        self.views.failed.connect(self.table.say_problem)
         self.table.serve_views(self.views)
         self.shown.command_asked.connect(self._command)
         self.shown.run_asked.connect(self._open_other)
         self.shown.page_changed.connect(self._enable)
         self.elsewhere.found.connect(self.open_run)
-        self.elsewhere.failed.connect(self.table.say_problem)
         self.watching.found.connect(self.open_run)
-        self.watching.failed.connect(self.table.say_problem)
         self.commands.clone_ready.connect(self.clone_asked)
         self.commands.arguments_wanted.connect(self._ask_arguments)
         self.commands.held.connect(self._ask_results)
@@ -265,11 +266,13 @@ class RunsPage(Page):
         elif command is RunCommand.WATCH:
             self.watching.ask()
         elif command is RunCommand.TRASH:
-            self.open_trash()
+            self._open_trash()
         elif command is RunCommand.FREE_SPACE:
             self._open_space()
         elif command is RunCommand.TAGS and entries:
             self.notes.ask(entries, self)
+        elif command is RunCommand.REPORT:
+            self.reports.ask(self.table.selected_rows())
         elif command is RunCommand.PIN:
             self.notes.toggle_pinned(ids)
         elif command is RunCommand.ARCHIVE:
@@ -288,18 +291,14 @@ class RunsPage(Page):
         else:
             self._command(command, *(entry.id for entry in entries if not self._able(entry).why_not(command)))
 
-    def open_trash(self) -> None:
+    def _open_trash(self) -> None:
         """Show the deleted runs."""
         TrashDialog(self._operations, self._logins, self._run_list.poke, self.table.say_problem, self).open()
 
     def _open_space(self) -> None:
         """Show what takes room; runs are deleted as in the list, which says why some are not."""
         rows, say = self.table.model.rows, self.table.say_problem
-        SpaceDialog(self._operations, rows, self._delete_named, say, self).open()
-
-    def _delete_named(self, runs: Sequence[tuple[str, RunLayout]]) -> None:
-        ids = {layout.root.name for _, layout in runs}
-        self._delete([entry for entry in self._entries if entry.id in ids])
+        SpaceDialog(self._operations, rows, self._delete, say, self).open()
 
     def _delete(self, entries: Sequence[RunEntry]) -> None:
         """Delete the runs that can be deleted, and report why the others cannot."""

@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
-from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import counted, size
+from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.table.row import Row
 from torchdeck.runs.table.space import Rule, RunRoom, Surplus, measured, surplus
 from torchdeck.shown_text import shown
@@ -42,7 +42,7 @@ class SpaceDialog(QDialog):
         self,
         operations: Operations,
         rows: Sequence[Row],
-        delete: Callable[[Sequence[tuple[str, RunLayout]]], object],
+        delete: Callable[[Sequence[RunEntry]], object],
         failed: Callable[[str], object],
         parent: QWidget,
     ) -> None:
@@ -210,7 +210,7 @@ class SpaceDialog(QDialog):
         self._operations.run("removing checkpoints", call, done=done, failed=failed)
 
     def _ask_runs(self) -> None:
-        self._delete([(run.row.label, run.row.entry.layout) for run in self._chosen()])
+        self._delete([run.row.entry for run in self._chosen()])
         self.close()
 
 

@@ -10,19 +10,20 @@ from torchdeck.cli.nodes.command_errors import reports_refusals as reports_refus
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.run_source import split_at_dashes
-from torchdeck.cli.runs import delete as runs_delete
 from torchdeck.cli.runs import edit as runs_edit
 from torchdeck.cli.runs import listing as runs_list
 from torchdeck.cli.runs import logs as runs_logs
 from torchdeck.cli.runs import metrics
 from torchdeck.cli.runs import profile as runs_profile
 from torchdeck.cli.runs import pull as runs_pull
+from torchdeck.cli.runs import report as runs_report
 from torchdeck.cli.runs import show as runs_show
-from torchdeck.cli.runs import space as runs_space
 from torchdeck.cli.runs import stacks as runs_stacks
-from torchdeck.cli.runs import trash as runs_trash
 from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.cli.runs.fencing import keep_fencing
+from torchdeck.cli.runs.removal import delete as runs_delete
+from torchdeck.cli.runs.removal import space as runs_space
+from torchdeck.cli.runs.removal import trash as runs_trash
 from torchdeck.cli.runs.start import start_and_watch, watch_run
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.terminal_ui import TerminalUi
@@ -41,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its commands to the command line."""
     parser = subparsers.add_parser(
         "runs",
-        help="list, show, attach, stop, resume, clone, pull, edit, delete, trash, space; logs, metrics, …",
+        help="list, show, attach, stop, resume, clone, pull, edit, delete, space, report, logs, metrics …",
         description="The runs of this Torchdeck home. ID is a run's id, a unique prefix of it, its name, or "
         "`latest`.",
     )
@@ -58,6 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     runs_delete.add_parser(commands)
     runs_trash.add_parser(commands)
     runs_space.add_parser(commands)
+    runs_report.add_parser(commands)
 
 
 # `torchdeck runs attach`, `stop` and `resume`.

@@ -1,0 +1,1 @@
+"""Commands that delete runs and checkpoints, or bring runs back."""
