@@ -17,6 +17,7 @@ from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.files.document_toolbar import VIEWS
 from torchdeck_app.launch.form.environment_field import EnvironmentSearch
 from torchdeck_app.launch.form.form import ConfigForm
+from torchdeck_app.launch.form.gpu_field import FreeGpuSearch
 from torchdeck_app.launch.preview.preview_service import PreviewService
 from torchdeck_app.launch.problem_list import ProblemList, ProblemRow, misfit_rows, problem_rows
 from torchdeck_app.launch.text.editor import TomlEditor
@@ -43,6 +44,7 @@ class DocumentViews(QSplitter):
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
         environments: EnvironmentSearch | None = None,
+        free_gpus: FreeGpuSearch | None = None,
     ) -> None:
         """Create views of `document`; for the other arguments see ConfigForm."""
         super().__init__(Qt.Orientation.Horizontal, parent)
@@ -50,7 +52,9 @@ class DocumentViews(QSplitter):
         self._focus_waits = False
         self._view = VIEWS[0]
         self.is_side_by_side = False
-        self.form = ConfigForm(theme, document, node_names=node_names, environments=environments)
+        self.form = ConfigForm(
+            theme, document, node_names=node_names, environments=environments, free_gpus=free_gpus
+        )
         self.editor = TomlEditor(theme, document)
         self.addWidget(self.form)
         self.addWidget(self.editor)

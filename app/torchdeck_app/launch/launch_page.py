@@ -29,6 +29,7 @@ from torchdeck_app.launch.files.file_control import BEGUN, FileControl
 from torchdeck_app.launch.files.notice import Notice
 from torchdeck_app.launch.files.start_page import StartPage, preset_cards
 from torchdeck_app.launch.form.environment_field import EnvironmentSearch
+from torchdeck_app.launch.form.gpu_field import FreeGpuSearch
 from torchdeck_app.launch.node_names import NodeNames
 from torchdeck_app.launch.page_layout import WIDE, Halves
 from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
@@ -61,6 +62,7 @@ class LaunchPage(Page):
         *,
         drafts: Path | None = None,
         logins: Logins | None = None,
+        new_tab: Callable[[], None] | None = None,
     ) -> None:
         """Args:
         theme: theme of the window.
@@ -69,6 +71,7 @@ class LaunchPage(Page):
         parent: Qt parent.
         drafts: working folder of runs that are in no file. Default: `torchdeck` in the user's home.
         logins: connects to nodes; without it the user is never prompted.
+        new_tab: shows what a run can start from, next to this page; without it this page does.
         """
         super().__init__(parent)
         logins = logins or make_logins(home)
@@ -86,7 +89,11 @@ class LaunchPage(Page):
         self.node_names = NodeNames(operations, logins, self)
         self.environments = EnvironmentSearch(self.document, operations, lambda: logins.quiet, self)
         self.views = DocumentViews(
-            theme, self.document, node_names=self.node_names.names, environments=self.environments
+            theme,
+            self.document,
+            node_names=self.node_names.names,
+            environments=self.environments,
+            free_gpus=FreeGpuSearch(operations, lambda: logins.quiet, self),
         )
         self.form, self.editor = self.views.form, self.views.editor
         self.problems = ProblemList(theme)
@@ -98,7 +105,9 @@ class LaunchPage(Page):
         )
         self.batch_plan = BatchPlanControl(operations, self.notice, self)
         self.changes = PreviewChanges(self.document, self.file, self.notice)
-        self._has_begun = False
+        self._new_tab = new_tab
+        self.has_begun = False
+        """Whether it has a document, even if its start page is shown."""
         self._lay_out()
         self._connect()
         self._follow()
@@ -162,7 +171,7 @@ class LaunchPage(Page):
             "view": self.view,
             **self._work.save_state(),
             "editor": self.editor.save_state(),
-            "document": document_state(self.file, self.document) if self._has_begun else None,
+            "document": document_state(self.file, self.document) if self.has_begun else None,
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
@@ -263,15 +272,18 @@ class LaunchPage(Page):
         self._show_line_action()
 
     def _new_document(self) -> None:
+        if self._new_tab is not None:
+            self._new_tab()
+            return
         self.start_page.show_recent(self.file.recent.paths)
         # the open document stays until another one is chosen
-        self.start_page.show_back(self.file.name if self._has_begun else "")
+        self.start_page.show_back(self.file.name if self.has_begun else "")
         self._has_document(there=False)
 
     def _opened(self, _note: str) -> None:
         if self.file.damage:
             self.show_view("toml")
-        self._has_begun = True
+        self.has_begun = True
         self._has_document(there=True)
         self._show_status()
         self.views.take_focus()

@@ -79,9 +79,9 @@ def page_entries(
         return make_logins(home, asker, asker.ask_again)
 
     def launch() -> Page:
-        from torchdeck_app.launch.launch_page import LaunchPage
+        from torchdeck_app.launch.document_tabs import DocumentTabs
 
-        return LaunchPage(theme, operations, home, logins=logins())
+        return DocumentTabs(theme, operations, home, logins=logins())
 
     def runs() -> Page:
         from torchdeck_app.runs.runs_page import RunsPage
@@ -94,7 +94,7 @@ def page_entries(
         return NodesPage(theme, operations, home, logins=logins())
 
     return (
-        PageEntry(LAUNCH, "launch", ("torchdeck_app.launch.launch_page", *_LOGIN_MODULES), launch),
+        PageEntry(LAUNCH, "launch", ("torchdeck_app.launch.document_tabs", *_LOGIN_MODULES), launch),
         PageEntry(RUNS, "runs", (*_RUNS_MODULES, *_LOGIN_MODULES), runs),
         PageEntry(NODES, "nodes", ("torchdeck_app.nodes.nodes_page", *_LOGIN_MODULES), nodes),
     )

@@ -112,7 +112,7 @@ class KeyHelp:
     name: str
     description: str
     facts: tuple[tuple[str, str], ...]
-    """What is said of it, each with its name."""
+    """Its facts, each with a name."""
     page: str
     """Its place in the reference, as `torchdeck docs` takes it."""
 

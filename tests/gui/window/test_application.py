@@ -86,7 +86,7 @@ def test_no_two_shortcuts_that_work_at_once_are_the_same(
     runs, launch = made.window.stack.places["Runs"], made.window.stack.places["Launch"]
     qtbot.waitUntil(lambda: runs.page is not None, timeout=SLOW)  # type: ignore[attr-defined]
     launch.new_from_preset("quickstart")  # type: ignore[attr-defined]
-    qtbot.waitUntil(lambda: launch.document.text != "", timeout=SLOW)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: launch.current.document.text != "", timeout=SLOW)  # type: ignore[attr-defined]
     made.window.show_page(name)
     place, own = made.window.stack.places[name], made.window.actions_by_page()[""]
     found = [action for action in own if action.isVisible()] + list(place.actions_offered())

@@ -38,11 +38,12 @@ def window(
     add_failed_run(tmp_path / "home", 2)
     made = opened(tmp_path / "home", qapp, qtbot)
     made.connections.open_run(run_id(2))
-    launch, runs = made.window.stack.places["Launch"], made.window.stack.places["Runs"]
-    launch.new_from_preset("quickstart")  # type: ignore[attr-defined]
-    qtbot.waitUntil(lambda: launch.has_document, timeout=SLOW)  # type: ignore[attr-defined]
-    qtbot.waitUntil(lambda: launch.service.state.preview is not None, timeout=SLOW)  # type: ignore[attr-defined]
-    launch.service.cancel_tracing()  # type: ignore[attr-defined]
+    tabs, runs = made.window.stack.places["Launch"], made.window.stack.places["Runs"]
+    tabs.new_from_preset("quickstart")  # type: ignore[attr-defined]
+    launch = tabs.current  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: launch.has_document, timeout=SLOW)
+    qtbot.waitUntil(lambda: launch.service.state.preview is not None, timeout=SLOW)
+    launch.service.cancel_tracing()
     qtbot.waitUntil(lambda: runs.page is not None, timeout=SLOW)  # type: ignore[attr-defined]
     yield made
     close(made)
@@ -60,7 +61,8 @@ def sights(made: WindowApplication) -> Iterator[tuple[str, QWidget]]:
                 tabs.setCurrentIndex(index)
                 yield f"{name}, {tabs.tabText(index)}", window
     window.show_page("Launch")
-    launch: Any = stack.places["Launch"]
+    launch: Any = stack.places["Launch"].current  # type: ignore[attr-defined]
+    launch.form.more.setChecked(True)
     for group, box in launch.form.groups.items():
         box.set_open(is_open=True)
         yield f"form, {group}", window

@@ -47,7 +47,7 @@ def test_places_take_up_whatever_a_session_says(
             for wrong in WRONG:
                 made.window.stack.places[name].restore_state(with_all(state, wrong))
         launch: Any = made.window.stack.places["Launch"]
-        launch.editor.restore_state({"cursor": HUGE, "scroll": HUGE})
+        launch.current.editor.restore_state({"cursor": HUGE, "scroll": HUGE})
         runs.page.restore_state({"splitter": [HUGE, HUGE], "tab": HUGE})
     finally:
         close(made)

@@ -65,7 +65,7 @@ def window(
     runs: Any = made.window.stack.places["Runs"]
     launch.open_path(file)
     qtbot.waitUntil(lambda: runs.page is not None, timeout=SLOW)
-    qtbot.waitUntil(lambda: launch.has_document, timeout=SLOW)
+    qtbot.waitUntil(lambda: launch.current.has_document, timeout=SLOW)
     yield made
     close(made)
 

@@ -15,6 +15,7 @@ from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.environment_field import EnvironmentSearch
 from torchdeck_app.launch.form.field_row import FieldRow
 from torchdeck_app.launch.form.form import ConfigForm
+from torchdeck_app.launch.form.gpu_field import FreeGpuSearch
 from torchdeck_app.theme.theme import Theme
 
 
@@ -28,11 +29,18 @@ class User:
         folder: Path,
         node_names: Sequence[str] = (),
         search: Callable[[RunDocument], EnvironmentSearch] | None = None,
+        free_gpus: FreeGpuSearch | None = None,
     ) -> None:
         self.bot = qtbot
         self.document = RunDocument(folder)
         self.search = None if search is None else search(self.document)
-        self.form = ConfigForm(theme, self.document, node_names=lambda: node_names, environments=self.search)
+        self.form = ConfigForm(
+            theme,
+            self.document,
+            node_names=lambda: node_names,
+            environments=self.search,
+            free_gpus=free_gpus,
+        )
         self.form.resize(480, 640)
 
     def open(self, text: str, path: Path | None = None) -> None:

@@ -58,6 +58,8 @@ class FileControl(QObject):
         self.dialog: QDialog | None = None
         """The one that was opened last."""
         self._after_save: Callable[[], None] | None = None
+        self.elsewhere: Callable[[Path], bool] | None = None
+        """Opens a path in another tab; returns False if it is to be opened here. None: there are no tabs."""
         file.opened.connect(self._opened)
         file.failed.connect(self._failed)
         file.saved.connect(self._saved)
@@ -66,6 +68,8 @@ class FileControl(QObject):
 
     def open_path(self, path: Path) -> None:
         """Open a run file, or create one for a script, after a question about unsaved changes."""
+        if self.elsewhere is not None and self.elsewhere(path):
+            return
         self._guarded(lambda: self._file.open(path))
 
     def open_text(self, text: str, path: Path | None, name: str) -> None:
@@ -120,6 +124,10 @@ class FileControl(QObject):
         dialog.fileSelected.connect(lambda name: self._file.save_as(Path(name)))
         dialog.rejected.connect(self._forget_after_save)
         dialog.open()
+
+    def leave(self, go_on: Callable[[], None]) -> None:
+        """Call `go_on`, after a question about unsaved changes."""
+        self._guarded(go_on)
 
     def _guarded(self, go_on: Callable[[], None]) -> None:
         if not self._file.is_worth_asking:

@@ -29,6 +29,7 @@ from torchdeck_app.launch.form.environment_field import INTERPRETER, Environment
 from torchdeck_app.launch.form.form_edits import adding, removing
 from torchdeck_app.launch.form.form_groups import keys_of_many
 from torchdeck_app.launch.form.form_state import FieldState, Kind, kind_of
+from torchdeck_app.launch.form.gpu_field import DEVICES, FreeGpuSearch, GpuControl
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
@@ -62,6 +63,7 @@ class FieldRow(QWidget):
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
         environments: EnvironmentSearch | None = None,
+        free_gpus: FreeGpuSearch | None = None,
     ) -> None:
         """Args:
         theme: theme of the window.
@@ -70,11 +72,13 @@ class FieldRow(QWidget):
         parent: Qt parent.
         node_names: names in the node inventory.
         environments: finds the Pythons that a run could use.
+        free_gpus: finds GPUs that nothing uses.
         """
         super().__init__(parent)
         self._theme = theme
         self._node_names = node_names
         self._environments = environments
+        self._free_gpus = free_gpus
         self._folder = folder
         self._state: FieldState | None = None
         self._kind: Kind | None = None
@@ -193,6 +197,8 @@ class FieldRow(QWidget):
             return TablesControl(self._theme, state, self._make_inner)
         if state.key.path == INTERPRETER and self._environments is not None:
             return InterpreterControl(self._theme, state, self._folder, self._environments)
+        if state.path == DEVICES and kind is Kind.WORD_OR_LINE and self._free_gpus is not None:
+            return GpuControl(self._theme, state, self._free_gpus)
         return make_control(self._theme, kind, state, self._folder, self._node_names)
 
     def _make_inner(self, state: FieldState) -> FieldRow:

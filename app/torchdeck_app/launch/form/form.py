@@ -30,6 +30,7 @@ from torchdeck_app.launch.form.form_edits import NamedEdit
 from torchdeck_app.launch.form.form_groups import BASIC, MORE
 from torchdeck_app.launch.form.form_model import FormModel
 from torchdeck_app.launch.form.form_state import FieldState, more_of
+from torchdeck_app.launch.form.gpu_field import FreeGpuSearch
 from torchdeck_app.launch.form.group_box import GroupBox, GroupHeader
 from torchdeck_app.launch.form.help_strip import HelpStrip
 from torchdeck_app.launch.form.kind_row import KindRow
@@ -56,6 +57,7 @@ class ConfigForm(QWidget):
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
         environments: EnvironmentSearch | None = None,
+        free_gpus: FreeGpuSearch | None = None,
     ) -> None:
         """Create a form of `document`.
 
@@ -65,10 +67,11 @@ class ConfigForm(QWidget):
             parent: Qt parent.
             node_names: returns the names in the node inventory.
             environments: finds the Pythons that a run could use.
+            free_gpus: finds GPUs that nothing uses.
         """
         super().__init__(parent)
         self._theme = theme
-        self._node_names, self._environments = node_names, environments
+        self._node_names, self._environments, self._free_gpus = node_names, environments, free_gpus
         self._document = document
         self._checked: CheckedDocument | None = None
         self._wrong: Problem | None = None  # problem of the current text if it cannot be read
@@ -304,6 +307,7 @@ class ConfigForm(QWidget):
             lambda: self._document.folder,
             node_names=self._node_names,
             environments=self._environments,
+            free_gpus=self._free_gpus,
         )
         row.asked.connect(partial(self._edit, row))
         row.help_asked.connect(self._show_help)
