@@ -117,7 +117,7 @@ def test_a_run_that_is_not_made_ends_its_controller(
     """The front end died, or its disk was full, between handing over and the directory's name."""
 
     def fail(hidden: RunLayout) -> None:
-        secrets = plan_secrets(plan, {}, required=False)
+        secrets = plan_secrets(plan, {}, tmp_path, required=False)
         assert waiting.hand_over(shown(hidden), secrets, {}) is not None
         raise LaunchError("no")
 

@@ -11,6 +11,7 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
+from torchdeck.config.remedies import Remedy
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.toml.edit import EditError
 from torchdeck.shown_text import shown_line
@@ -88,13 +89,8 @@ class LaunchPage(Page):
         self.toolbar = DocumentToolbar(theme)
         self.node_names = NodeNames(operations, logins, self)
         self.environments = EnvironmentSearch(self.document, operations, lambda: logins.quiet, self)
-        self.views = DocumentViews(
-            theme,
-            self.document,
-            node_names=self.node_names.names,
-            environments=self.environments,
-            free_gpus=FreeGpuSearch(operations, lambda: logins.quiet, self),
-        )
+        self.free_gpus = FreeGpuSearch(operations, lambda: logins.quiet, self)
+        self.views = self._make_views()
         self.form, self.editor = self.views.form, self.views.editor
         self.problems = ProblemList(theme)
         self.run_nodes = RunNodes(self.document, self.node_names, self)
@@ -115,6 +111,15 @@ class LaunchPage(Page):
         self.show_view("form")
         shown, failed = self.start_page.show_cards, self.start_page.show_error
         operations.run("reading the presets", lambda *_: preset_cards(), done=shown, failed=failed)
+
+    def _make_views(self) -> DocumentViews:
+        return DocumentViews(
+            self._theme,
+            self.document,
+            node_names=self.node_names.names,
+            environments=self.environments,
+            free_gpus=self.free_gpus,
+        )
 
     def open_path(self, path: Path) -> None:
         """Open a run file, or create one for a script."""
@@ -242,6 +247,7 @@ class LaunchPage(Page):
         self.document.opened.connect(self.service.reset)
         self.batch_plan.built.connect(self._plan_built)
         self.problems.chosen.connect(self.views.go_to)
+        self.problems.remedy_asked.connect(self.changes.solve)
         self.control.key_wanted.connect(
             lambda key: self.views.go_to_key(key, self.found.rows(), self.document.newest)
         )
@@ -353,12 +359,19 @@ class PreviewChanges:
     def __init__(self, document: RunDocument, file: DocumentFile, notice: Notice) -> None:
         self._document, self._file, self._notice = document, file, notice
 
+    def solve(self, remedy: Remedy) -> None:
+        """Apply the change that solves a problem."""
+        self._edit(lambda: self._document.edit(remedy.label, remedy.apply))
+
     def apply(self, values: dict[str | KeyPath, Any]) -> None:
         """Set keys of the run file, dotted or as paths, to values; None resets one."""
+        self._edit(lambda: self._document.set_values(values))
+
+    def _edit(self, edit: Callable[[], None]) -> None:
         if self._file.damage:
             self._notice.say(f"{self._file.name} cannot be changed: {self._file.damage}", "error")
             return
         try:
-            self._document.set_values(values)
+            edit()
         except EditError as error:
             self._notice.say(f"The run file cannot be changed from here: {error}", "error")

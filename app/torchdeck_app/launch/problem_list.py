@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QListView,
     QListWidget,
     QListWidgetItem,
+    QPushButton,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -22,6 +23,9 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.config.problems import Problem
+from torchdeck.config.problems import shown as brief
+from torchdeck.config.remedies import Remedy, remedies_of
+from torchdeck.plan.memory.suggest import Suggestion
 from torchdeck.plan.preview import Preview
 from torchdeck.quantities import size
 from torchdeck.shown_text import shown
@@ -29,7 +33,7 @@ from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import HelpLink
-from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
+from torchdeck_app.widgets.labels import ElidedLabel, control_text, plain_tip
 from torchdeck_app.widgets.panel import GRID
 
 
@@ -38,6 +42,8 @@ class ProblemList(QWidget):
 
     chosen = Signal(object)
     """A ProblemRow."""
+    remedy_asked = Signal(object)
+    """Emitted with the Remedy of the current problem."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,6 +53,10 @@ class ProblemList(QWidget):
         self.header.setContentsMargins(GRID, 0, GRID, 0)
         self.help = HelpLink()
         """About the current problem, or the first one."""
+        self.fix = QPushButton()
+        """Solves the current problem, or the first one that has a remedy."""
+        self.fix.clicked.connect(self._solve)
+        self.fix.hide()
         self.list = QListWidget()
         self.list.setFrameShape(QFrame.Shape.NoFrame)
         self.list.setAccessibleName("List of problems")
@@ -66,6 +76,7 @@ class ProblemList(QWidget):
         top = QHBoxLayout()
         top.setContentsMargins(0, 0, GRID, 0)
         top.addWidget(self.header, 1)
+        top.addWidget(self.fix)
         top.addWidget(self.help)
         layout.addLayout(top)
         layout.addWidget(self.list, 1)
@@ -107,6 +118,21 @@ class ProblemList(QWidget):
     def _show_help(self) -> None:
         at = max(0, self.list.currentRow())
         self.help.set_page(self._rows[at].page if at < len(self._rows) else "")
+        remedy = self._remedy()
+        self.fix.setVisible(remedy is not None)
+        self.fix.setText("" if remedy is None else control_text(remedy.label))
+        self.fix.setToolTip("" if remedy is None else "Solves this problem; undo reverts it")
+
+    def _remedy(self) -> Remedy | None:
+        """Return the change for the current problem; without one, for the first that has any."""
+        current = self.list.currentRow()
+        rows = self._rows[current : current + 1] if current >= 0 else self._rows
+        return next((row.remedy for row in rows if row.remedy is not None), None)
+
+    def _solve(self) -> None:
+        remedy = self._remedy()
+        if remedy is not None:
+            self.remedy_asked.emit(remedy)
 
     def _draw(self) -> None:
         some = bool(self._rows)
@@ -235,6 +261,8 @@ class ProblemRow(NamedTuple):
     """Other file that this one extends; else empty."""
     page: str = ""
     """Page of the documentation that helps."""
+    remedy: Remedy | None = None
+    """Change that solves it."""
 
 
 def problem_rows(
@@ -243,7 +271,8 @@ def problem_rows(
     """Return the problems of the text, or if there are none, of its plan on these machines; each once."""
     if checked is None:
         return ()
-    rows = [_row(problem, checked) for problem in checked.problems or planned]
+    remedies = checked.remedies or remedies_of(planned, checked.text)
+    rows = [_row(problem, checked, remedies.get(problem)) for problem in checked.problems or planned]
     return tuple(dict.fromkeys(rows))
 
 
@@ -257,9 +286,16 @@ def misfit_rows(preview: Preview | None) -> tuple[ProblemRow, ...]:
     change = next(iter(memory.suggestions), None)
     key = "" if change is None else next(iter(change.change))
     right = "Memory shows the largest part" if change is None else change.sentence
-    return (
-        ProblemRow(key, f"does not fit into memory: {size(group.peak_bytes)}{of} per rank", right, None, ""),
-    )
+    wrong = f"does not fit into memory: {size(group.peak_bytes)}{of} per rank"
+    return (ProblemRow(key, wrong, right, None, "", "", _remedy_of(change)),)
+
+
+def _remedy_of(change: Suggestion | None) -> Remedy | None:
+    """Return a suggestion as a remedy, if it is of one key."""
+    if change is None or len(change.change) != 1:
+        return None
+    ((key, value),) = change.change.items()
+    return None if value is None else Remedy(f"Set {key} = {brief(value)}", tuple(key.split(".")), value)
 
 
 def headline(rows: tuple[ProblemRow, ...]) -> str:
@@ -271,7 +307,7 @@ def headline(rows: tuple[ProblemRow, ...]) -> str:
     return f"{count}: {name}" if name else count
 
 
-def _row(problem: Problem, checked: CheckedDocument) -> ProblemRow:
+def _row(problem: Problem, checked: CheckedDocument, remedy: Remedy | None) -> ProblemRow:
     own = checked.is_own(problem) or not problem.file
     return ProblemRow(
         problem.path,
@@ -280,4 +316,5 @@ def _row(problem: Problem, checked: CheckedDocument) -> ProblemRow:
         problem.line if own else None,
         "" if own else problem.file,
         problem.page,
+        remedy,
     )

@@ -53,6 +53,8 @@ class Key:
     """Whether it is required if its table is present."""
     recipes: tuple[str, ...] = ()
     """Built-in recipes that have it as an option."""
+    bounds: tuple[float | None, float | None] = (None, None)
+    """Smallest and largest number that is valid; None: there is none, or it is excluded itself."""
 
     @property
     def name(self) -> str:
@@ -196,7 +198,21 @@ def _leaf(
         free=any(get_origin(part) is dict for part in parts),
         visible_if=visible_if,
         recipes=() if recipe is None else (recipe,),
+        bounds=_bounds([*info.metadata, *(item for part in parts for item in _metadata_of(part))]),
     )
+
+
+def _metadata_of(part: Any) -> Sequence[Any]:
+    """Return what an alternative such as Annotated[int, Field(ge=1)] says of its values."""
+    found = getattr(part, "__metadata__", ())
+    return [item for each in found for item in getattr(each, "metadata", [each])]
+
+
+def _bounds(metadata: Sequence[Any]) -> tuple[float | None, float | None]:
+    least, most = (
+        next((getattr(item, name) for item in metadata if hasattr(item, name)), None) for name in ("ge", "le")
+    )
+    return least, most
 
 
 def _types(parts: Sequence[Any], metadata: Sequence[Any]) -> tuple[ValueType, ...]:

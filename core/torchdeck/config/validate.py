@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from torchdeck.config.keys import Key, all_keys
 from torchdeck.config.layers import Merged
 from torchdeck.config.problems import ConfigError, Problem, dotted, kind, shown
+from torchdeck.config.remedies import UNKNOWN
 from torchdeck.config.rules.contradictions import contradictions
 from torchdeck.config.rules.findings import Finding, Given
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
@@ -149,7 +150,7 @@ def _missing(path: KeyPath, name: str, table: Mapping[str, Any]) -> Finding:
 def _unknown(path: KeyPath, recipe: str | None) -> tuple[Finding, list[KeyPath]]:
     names = tuple(key for key in path if isinstance(key, str))  # elements of a list are alike
     meant = meant_by(names, recipe)
-    return Finding(path, "unknown key", advice(names, meant, recipe)), list(meant)
+    return Finding(path, UNKNOWN, advice(names, meant, recipe)), list(meant)
 
 
 def _misfit(path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]) -> Finding:

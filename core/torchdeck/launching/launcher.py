@@ -57,6 +57,7 @@ def start_run(
     record: LaunchRecord,
     home: Path,
     *,
+    secrets: Mapping[str, str] | None = None,
     logins: Mapping[str, Any] | None = None,
     controller: PreConnectingController | None = None,
 ) -> tuple[RunLayout, DetachedProcess]:
@@ -66,6 +67,7 @@ def start_run(
         plan: what will run.
         record: what the user wrote.
         home: TORCHDECK_HOME.
+        secrets: values of [run] secrets that are not in the environment.
         logins: of its nodes, as `Credentials.to_json` gives them.
         controller: one that connects to its nodes already.
 
@@ -78,11 +80,11 @@ def start_run(
         # before the run is there: a front end that dies now leaves a run with its controller, or neither
         taken = None
         if controller is not None:
-            secrets = plan_secrets(plan, os.environ, required=True)
-            taken = controller.hand_over(shown(hidden), secrets, logins or {})
-        started.append(taken or start_controller(hidden, logins=logins))
+            found = plan_secrets(plan, {**os.environ, **(secrets or {})}, home, required=True)
+            taken = controller.hand_over(shown(hidden), found, logins or {})
+        started.append(taken or start_controller(hidden, secrets=secrets, logins=logins))
 
-    return create_run(plan, record, home, before_shown=start), started[0]
+    return create_run(plan, record, home, secrets, before_shown=start), started[0]
 
 
 def create_run(
@@ -106,7 +108,7 @@ def create_run(
         CodeGoneError: the script or recipe no longer exists.
     """
     try:
-        plan_secrets(plan, os.environ, required=True)
+        plan_secrets(plan, {**os.environ, **(secrets or {})}, home, required=True)
     except MissingSecretError as error:
         raise LaunchError(error.what, fix=error.fix, page=error.page) from error
     shipped = ship(home)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,8 @@ class StartRequest:
     """Trust the code of the run first."""
     home: Path | None = None
     """TORCHDECK_HOME; None: the default one."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of [run] secrets that are neither in the environment nor in the keyring."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,8 @@ def _create(request: StartRequest, found: _Checked, ui: Ui) -> Started:
         # the controller cannot prompt: the logins entered here are passed to it through a pipe
         logins = None if found.connector is None else found.connector.credentials.to_json()
         record = LaunchRecord(request.text, request.source, request.overrides)
-        layout, controller = start_run(plan, record, found.home, logins=logins, controller=found.controller)
+        layout, controller = start_run(
+            plan, record, found.home, secrets=request.secrets, logins=logins, controller=found.controller
+        )
     warned = (str(check) for check in found.checks if check.status == "warning")
     return Started(layout, controller, tuple(dict.fromkeys((*plan.warnings, *warned))))

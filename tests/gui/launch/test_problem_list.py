@@ -35,6 +35,24 @@ def test_rows_of_a_document(tmp_path: Path) -> None:
     assert problem_rows(None) == ()
 
 
+def test_the_button_of_the_list_solves_the_current_problem(
+    qtbot: QtBot, theme: Theme, tmp_path: Path
+) -> None:
+    """Or the first one; also of a key that has no field, as it is unknown."""
+    shown = ProblemList(theme)
+    qtbot.addWidget(shown)
+    shown.show_rows(problem_rows(checked(TEXT, tmp_path)))
+    assert shown.fix.text() == "Set steps = 1"
+    shown.list.setCurrentRow(1)
+    assert shown.fix.text() == "Rename to every"
+    with qtbot.waitSignal(shown.remedy_asked) as asked:
+        shown.fix.click()
+    assert asked.args is not None
+    assert asked.args[0].apply(TEXT) == TEXT.replace("evry", "every")
+    shown.show_rows(())
+    assert shown.fix.isHidden()
+
+
 def test_problems_of_the_plan_come_where_the_document_has_none(tmp_path: Path) -> None:
     planned = (Problem("distributed.nproc", "", None, "too many", "fewer"),) * 2
     right = checked(TEXT.replace("= 0", "= 5").replace("evry", "every"), tmp_path)

@@ -1,15 +1,19 @@
 """Secrets are kept in the keyring when that was asked for, found there, and taken out again."""
 
+import dataclasses
 from pathlib import Path
 
 import keyring
 import pytest
 
+from support.agents.agent_run import make_plan
 from support.cli.asking import Person
 from support.hosts.file_keyring import FILE_VARIABLE, FileKeyring
+from torchdeck.launching.control.run_secrets import plan_secrets
 from torchdeck.nodes.ssh.credentials import Credentials
 from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker, KeyringError, names_of
 from torchdeck.nodes.ssh.target import SshTarget
+from torchdeck.use_cases.secrets import keep_secrets, missing_secrets
 
 pytestmark = pytest.mark.processes
 
@@ -48,6 +52,26 @@ def test_what_is_kept_is_found_and_only_its_name_is_in_the_home(tmp_path: Path) 
     assert asker.password(TARGET, again=True) == "typed"
     assert asker.passphrase(Path("/other"), again=False) is None
     assert not [path for path in home.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
+
+
+def test_secrets_of_runs_are_kept_and_found_by_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of any front end; a variable that is set wins, and what no one has is missing."""
+    monkeypatch.setenv("SET_HERE", "x")
+    names = ("SET_HERE", "THE_KEY", "OTHER")
+    assert missing_secrets(names, tmp_path).names == ("THE_KEY", "OTHER")
+    assert missing_secrets(names, tmp_path).can_keep
+    keep_secrets({"THE_KEY": "canary"}, tmp_path)
+    assert missing_secrets(names, tmp_path).names == ("OTHER",)
+    plan = make_plan(["true"], tmp_path)
+    nodes = tuple(dataclasses.replace(node, secrets=("SET_HERE", "THE_KEY")) for node in plan.nodes)
+    plan = dataclasses.replace(plan, nodes=nodes)
+    assert plan_secrets(plan, {"SET_HERE": "x"}, tmp_path, required=True).values == {
+        "SET_HERE": "x",
+        "THE_KEY": "canary",
+    }
+    assert plan_secrets(plan, {"THE_KEY": "mine"}, tmp_path, required=False).values == {"THE_KEY": "mine"}
 
 
 def test_what_is_forgotten_is_gone(tmp_path: Path, backend: Path) -> None:

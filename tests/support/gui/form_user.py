@@ -93,4 +93,4 @@ class User:
 
 
 def messages(row: FieldRow) -> list[str]:
-    return [message.text() for message in row._messages]
+    return row.messages.texts()

@@ -11,12 +11,14 @@ from PySide6.QtWidgets import QHBoxLayout, QMessageBox, QPushButton, QSizePolicy
 
 from torchdeck.trust.trusted_entry import Held
 from torchdeck.use_cases.check import CheckRequest
+from torchdeck.use_cases.secrets import MissingSecrets
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.launch.check.check_rows import CheckRow, Remedy, not_listed, problem_rows, verdict
 from torchdeck_app.launch.check.checks_panel import CheckPanel
 from torchdeck_app.launch.check.launching import WAITING, Launching, check_everything
+from torchdeck_app.launch.check.secrets_dialog import SecretsDialog
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.preview_service import PreviewService
 from torchdeck_app.launch.problem_list import ProblemRow
@@ -66,6 +68,7 @@ class LaunchControl(QWidget):
         self._check_waits = self._measure_waits = False
         self._checked_text: str | None = None
         self.dialog: QMessageBox | None = None
+        self.secrets_dialog: SecretsDialog | None = None
         """The question that was asked last."""
         self.launching = Launching(document, service, operations, home, source, self, connector=logins.asking)
         self.panel = CheckPanel(theme)
@@ -172,9 +175,21 @@ class LaunchControl(QWidget):
             )
         )
         self.launching.agreement_wanted.connect(self._ask_agreement)
+        self.launching.secrets_wanted.connect(self._ask_secrets)
+        self.launching.secrets_not_kept.connect(self.wait.say)
         self._service.updated.connect(self._something_new)
         self._document.checked.connect(self._something_new)
         self._document.opened.connect(lambda: self.wait.say(""))  # another document was launched
+
+    def _ask_secrets(self, missing: MissingSecrets) -> None:
+        dialog = SecretsDialog(
+            missing,
+            lambda values, keep: self.launching.go_on_with_secrets(values, keep=keep),
+            self.launching.cancel,
+            self,
+        )
+        self.secrets_dialog = dialog
+        dialog.open()
 
     def _something_new(self, _news: object) -> None:
         """Continue pending actions after the document was checked or the preview changed."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
@@ -17,6 +17,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.connector import Connector
 from torchdeck.use_cases.check import CheckRequest, check
+from torchdeck.use_cases.secrets import MissingSecrets, keep_secrets, missing_secrets
 from torchdeck.use_cases.start import Differs, Started, StartRequest, start_agreed, start_previewed
 from torchdeck.use_cases.ui import Ui
 from torchdeck_app.bridge.operations import Operation, Operations
@@ -60,6 +61,10 @@ class Launching(QObject):
     """Emitted with the differences from the preview, a tuple of sentences; answered by `go_on_agreeing` or
     `cancel`.
     """
+    secrets_wanted = Signal(object)
+    """Emitted with MissingSecrets; answered by `go_on_with_secrets` or `cancel`."""
+    secrets_not_kept = Signal(str)
+    """Emitted with the reason why the keyring did not take secrets; the run is started all the same."""
     started = Signal(str)
     """Emitted with the id of the run."""
 
@@ -89,8 +94,12 @@ class Launching(QObject):
         self._home, self._source = home, source
         self._phase = LaunchPhase.IDLE
         self._trusting: Path | None = None
-        self._operation: Operation[Started | Differs | Refused] | None = None
+        self._operation: Operation[Any] | None = None
         self._agreed: tuple[Wanted, LaunchPlan] | None = None
+        self._secrets: dict[str, str] = {}
+        """Values that the user has entered, until the window is closed."""
+        self._looked_for: frozenset[str] = frozenset()
+        """Secrets that are known to have a value in the environment or the keyring."""
 
     @property
     def is_busy(self) -> bool:
@@ -114,6 +123,20 @@ class Launching(QObject):
             self._phase, self._trusting = LaunchPhase.WAITING, folder
             self.progressed.emit(WAITING)
             self._preview.trust(folder)
+
+    def go_on_with_secrets(self, values: Mapping[str, str], *, keep: bool) -> None:
+        """Continue with values that the user has entered; `keep`: put them into the keyring, too."""
+        if self._phase != LaunchPhase.ASKING:
+            return
+        self._secrets.update(values)
+        if keep:
+            self._operations.run(
+                "saving secrets in the keyring",
+                lambda _progress, _cancel: keep_secrets(values, self._home),
+                failed=lambda error: self.secrets_not_kept.emit(str(error)),
+            )
+        self._phase = LaunchPhase.WAITING
+        self._advance()
 
     def go_on_agreeing(self) -> None:
         """Continue after the user confirmed the differences."""
@@ -154,9 +177,36 @@ class Launching(QObject):
             self._refuse(_why_no_plan(state))
         elif state.loaded is not checked.loaded:
             self.progressed.emit(WAITING)
+        elif unknown := set(state.loaded.config.run.secrets) - {*self._secrets, *self._looked_for}:
+            self._look_for(sorted(unknown))
         else:
-            request = StartRequest(state.loaded, checked.text, self._source(), home=self._home)
+            source, secrets = self._source(), dict(self._secrets)
+            request = StartRequest(state.loaded, checked.text, source, home=self._home, secrets=secrets)
             self._start(Wanted(request, state.plan, checked.folder))
+
+    def _look_for(self, names: Sequence[str]) -> None:
+        """Find out which secrets the user must enter."""
+        self._phase = LaunchPhase.STARTING
+        self.progressed.emit("looking for secrets")
+
+        def found(missing: MissingSecrets) -> None:
+            self._operation = None
+            self._looked_for = frozenset(names) - set(missing.names)
+            if missing.names:
+                self._phase = LaunchPhase.ASKING
+                self.progressed.emit("")
+                self.secrets_wanted.emit(missing)
+            else:
+                self._phase = LaunchPhase.WAITING
+                self._advance()
+
+        self._operation = self._operations.run(
+            "looking for secrets",
+            lambda _progress, _cancel: missing_secrets(names, self._home),
+            done=found,
+            failed=self._failed,
+        )
+        self._operation.cancelled.connect(self._end)
 
     def _start(self, wanted: Wanted) -> None:
         self._agreed = (wanted, wanted.previewed)
@@ -207,6 +257,7 @@ class Launching(QObject):
     def _end(self) -> None:
         self._phase = LaunchPhase.IDLE
         self._operation, self._agreed, self._trusting = None, None, None
+        self._looked_for = frozenset()  # a variable or the keyring may have changed by the next launch
         self.progressed.emit("")
 
 

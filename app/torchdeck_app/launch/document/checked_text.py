@@ -10,6 +10,7 @@ from typing import Any
 from torchdeck.config.keys import Key
 from torchdeck.config.loader import UNNAMED, Draft, LoadedConfig, draft_config
 from torchdeck.config.problems import ConfigError, Problem
+from torchdeck.config.remedies import Remedy, remedies_of
 from torchdeck.config.toml.document import Document, KeyPath, parse, scan
 from torchdeck.config.values.numbers import parse_rate, parse_size
 
@@ -38,6 +39,8 @@ class CheckedDocument:
     """Line of each key in the text."""
     literals: Mapping[KeyPath, str] = field(default_factory=dict)
     """Source text of each value."""
+    remedies: Mapping[Problem, Remedy] = field(default_factory=dict)
+    """Changes of the text that solve its problems."""
 
     def line_of(self, path: KeyPath) -> int | None:
         """Return the line of a key, else that of what contains it; None if neither is in the text."""
@@ -71,11 +74,13 @@ def check_document(request: CheckRequest) -> CheckedDocument:
     draft: Draft | None = None
     loaded: LoadedConfig | None = None
     problems: tuple[Problem, ...] = ()
+    at = request.path or request.folder / UNNAMED
     try:
-        draft = draft_config(request.path or request.folder / UNNAMED, text=request.text, name=name)
+        draft = draft_config(at, text=request.text, name=name)
         loaded = draft.config()
     except ConfigError as error:
         problems = error.problems
+    own = [problem for problem in problems if problem.file == name and problem.path]
     return CheckedDocument(
         request.version,
         request.text,
@@ -88,7 +93,16 @@ def check_document(request: CheckRequest) -> CheckedDocument:
         draft.merged.table if draft is not None else (table or {}),
         places.lines,
         {entry.path: places.text[entry.value_start : entry.value_end] for entry in places.entries},
+        remedies_of(own, request.text, lambda text: _problems_of(at, text, name)),
     )
+
+
+def _problems_of(path: Path, text: str, name: str) -> tuple[Problem, ...]:
+    try:
+        draft_config(path, text=text, name=name).config()
+    except ConfigError as error:
+        return error.problems
+    return ()
 
 
 def _parsed(text: str) -> tuple[Mapping[str, Any] | None, Document]:

@@ -13,19 +13,17 @@ from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QPushButton,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
 from torchdeck.config.basic_settings import finds
-from torchdeck.config.problems import Problem
 from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.form.base_control import Control, SmallButton
 from torchdeck_app.launch.form.control_factory import is_wide, make_control, unit_of
 from torchdeck_app.launch.form.environment_field import INTERPRETER, EnvironmentSearch, InterpreterControl
+from torchdeck_app.launch.form.field_messages import FieldMessages
 from torchdeck_app.launch.form.form_edits import adding, removing
 from torchdeck_app.launch.form.form_groups import keys_of_many
 from torchdeck_app.launch.form.form_state import FieldState, Kind, kind_of
@@ -99,10 +97,9 @@ class FieldRow(QWidget):
         """There once it was wanted."""
         self._grid.addWidget(self.mark, 0, 0, Qt.AlignmentFlag.AlignTop)
         self._grid.setColumnMinimumWidth(4, RESET)
-        self._messages: list[QLabel] = []
-        self._below = QVBoxLayout()
-        self._below.setSpacing(2)
-        self._grid.addLayout(self._below, 2, 1, 1, 4)
+        self.messages = FieldMessages()
+        self.messages.asked.connect(self.asked)
+        self._grid.addWidget(self.messages, 2, 1, 1, 4)
         self.control: Control
         self.show_state(state)
 
@@ -151,6 +148,8 @@ class FieldRow(QWidget):
         self._writable = writable
         self.control.set_writable(writable=writable)
         self._show_reset()
+        if self._state is not None and self._state.remedies:
+            self._show_messages()
 
     def matches(self, words: list[str]) -> bool:
         """Return whether the field, or one of its tables' fields, has all of `words` (lower case)."""
@@ -250,23 +249,7 @@ class FieldRow(QWidget):
         self._show_messages()
 
     def _show_messages(self) -> None:
-        state = self._state
-        wanted: list[tuple[str, str]] = []
-        if state is not None:
-            wanted += [(f"✕ {self._refusal}", "error")] if self._refusal else []
-            wanted += [(sentence(problem, "✕"), "error") for problem in state.problems if not state.entries]
-            wanted += [(f"⚠ {state.note}", "warning")] if state.note and not state.problems else []
-            inherited = state.inherited and not state.own
-            wanted += [("from the file that this one extends", "secondary")] if inherited else []
-        while self._messages:
-            self._messages.pop().deleteLater()
-        for text, role in wanted:
-            message = label(text, role=role, wrap=True)
-            message.setTextFormat(Qt.TextFormat.PlainText)
-            message.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
-            self._below.addWidget(message)
-            self._messages.append(message)
-        self._below.setContentsMargins(0, 0, 0, 4 if wanted else 0)
+        self.messages.show_state(self._state, self._refusal, writable=self._writable)
 
     def _show_reset(self) -> None:
         state = self._state
@@ -291,12 +274,6 @@ def tooltip(state: FieldState) -> str:
     """Return the description of the field, wrapped to fit a screen."""
     key = state.key
     return "\n".join(textwrap.wrap(f"{key.name}: {key.description} Expected: {key.expected}.", _TOOLTIP))
-
-
-def sentence(problem: Problem, sign: str) -> str:
-    """Return the problem and the expected value."""
-    wrong = problem.wrong[:1].upper() + problem.wrong[1:]
-    return f"{sign} {wrong}. Expected: {problem.right}"
 
 
 def row_around(widget: QWidget | None, form: QWidget) -> FieldRow | None:

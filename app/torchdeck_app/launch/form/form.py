@@ -25,7 +25,8 @@ from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.base_control import ValueLine
 from torchdeck_app.launch.form.environment_field import EnvironmentSearch
-from torchdeck_app.launch.form.field_row import FieldRow, row_around, sentence
+from torchdeck_app.launch.form.field_messages import sentence
+from torchdeck_app.launch.form.field_row import FieldRow, row_around
 from torchdeck_app.launch.form.form_edits import NamedEdit
 from torchdeck_app.launch.form.form_groups import BASIC, MORE
 from torchdeck_app.launch.form.form_model import FormModel

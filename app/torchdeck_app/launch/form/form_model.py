@@ -8,6 +8,7 @@ from typing import Any
 
 from torchdeck.config.keys import Key, all_keys
 from torchdeck.config.problems import Problem, undotted
+from torchdeck.config.remedies import remedies_of
 from torchdeck.config.rules.contradictions import is_for_recipes
 from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.document.checked_text import CheckedDocument, plain, same_value
@@ -45,6 +46,7 @@ class FormModel:
         self._checked = checked
         self._table: Mapping[str, Any] = checked.table or {}
         self._problems = checked.problems or tuple(planned)
+        self._remedies = checked.remedies or remedies_of(tuple(planned), checked.text)
         recipe = self._written(("run", "recipe"))
         self._recipe = recipe if isinstance(recipe, str) else None
         self.kind = self.written_kind() or KINDS[0]
@@ -102,7 +104,8 @@ class FormModel:
             changed,
             visible=not why or own is not _NOTHING,
             note=why if own is not _NOTHING and changed else "",
-            problems=_of(path, self._problems),
+            problems=(mine := _of(path, self._problems)),
+            remedies=tuple((each, self._remedies[each]) for each in mine if each in self._remedies),
         )
         if key.repeated and isinstance(value, list) and value:
             return replace(state, entries=tuple(self._entry(key, path, i) for i in range(len(value))))

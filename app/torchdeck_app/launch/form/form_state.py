@@ -10,6 +10,7 @@ from typing import Any
 from torchdeck.config.keys import Key
 from torchdeck.config.loader import WORDS
 from torchdeck.config.problems import Problem
+from torchdeck.config.remedies import Remedy
 from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.form.form_groups import MORE
 
@@ -94,6 +95,8 @@ class FieldState:
     note: str = ""
     """Why it has no effect although it is written."""
     problems: tuple[Problem, ...] = ()
+    remedies: tuple[tuple[Problem, Remedy], ...] = ()
+    """Changes that solve some of its problems."""
     entries: tuple[tuple[FieldState, ...], ...] = ()
     """For a repeated table: the fields of each."""
 

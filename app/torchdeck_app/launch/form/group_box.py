@@ -9,7 +9,8 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QLabel, QVBoxLayout, QWidget
 
 from torchdeck.config.toml.document import KeyPath
-from torchdeck_app.launch.form.field_row import MARK, FieldRow, sentence
+from torchdeck_app.launch.form.field_messages import sentence
+from torchdeck_app.launch.form.field_row import MARK, FieldRow
 from torchdeck_app.launch.form.form_state import FieldState, GroupState
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from torchdeck.config.problems import Problem
-from torchdeck_app.launch.form.field_row import sentence
+from torchdeck_app.launch.form.field_messages import sentence
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, EmptyState, label
 

@@ -57,21 +57,26 @@ def run_secrets(layout: RunLayout, environ: Mapping[str, str], *, required: bool
         plan = LaunchPlan.from_json(read_json(layout.plan))
     except PlanFormatError:
         return RunSecrets(frozenset(), {})
-    return plan_secrets(plan, environ, required=required)
+    return plan_secrets(plan, environ, layout.home.root, required=required)
 
 
-def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], *, required: bool) -> RunSecrets:
-    """Return the secrets that a plan names, with their values.
+def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], home: Path, *, required: bool) -> RunSecrets:
+    """Return the secrets that a plan names, with their values: from `environ`, else from the keyring.
 
     Args:
         plan: plan of the run.
         environ: variables that may hold the values.
+        home: TORCHDECK_HOME, which lists what is in the keyring.
         required: each must have a value.
 
     Raises:
         MissingSecretError: one has none.
     """
     names = frozenset(name for node in plan.all_nodes for name in node.secrets)
+    if names - environ.keys():
+        from torchdeck.nodes.ssh.keyring_store import kept_secrets  # only if it is needed
+
+        environ = {**kept_secrets(home, names - environ.keys()), **environ}
     missing = sorted(names - environ.keys())
     if missing and required:
         raise MissingSecretError(

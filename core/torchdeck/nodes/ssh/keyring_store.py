@@ -5,7 +5,7 @@ The names of stored secrets are listed in Torchdeck's home: for others the keyri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,6 +61,14 @@ class Keyring:
         held = credentials.to_json()
         secrets = {password_name(login): secret for login, secret in held["passwords"].items()}
         secrets |= {passphrase_name(path): secret for path, secret in held["passphrases"].items()}
+        return self.keep_secrets(secrets)
+
+    def keep_secrets(self, secrets: Mapping[str, str]) -> list[str]:
+        """Put secrets by name into the keyring. Return the names of the new ones.
+
+        Raises:
+            KeyringError: there is no keyring, or it refuses.
+        """
         before = self.names
         for name, secret in secrets.items():
             _use(lambda keyring, name=name, secret=secret: keyring.set_password(SERVICE, name, secret))  # type: ignore[misc]
@@ -122,6 +130,18 @@ def names_of(target: SshTarget) -> list[str]:
     hops = (*target.jumps, target)
     paths = [path for hop in hops for path in hop.identity_files]
     return [password_name(hop.login) for hop in hops] + [passphrase_name(str(path)) for path in paths]
+
+
+def kept_secrets(home: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return the values of those secrets of runs that the keyring has, by the variable's name."""
+    keyring = Keyring(home)
+    found = {name: keyring.secret(secret_name(name)) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def secret_name(variable: str) -> str:
+    """Return the name of a run's secret in the keyring."""
+    return f"secret {variable}"
 
 
 def password_name(login: str) -> str:

@@ -17,6 +17,7 @@ from torchdeck.nodes.connector import Connector
 from torchdeck.trust.trust_list import TrustList
 from torchdeck.trust.trusted_entry import Held
 from torchdeck.use_cases.check import CheckRequest
+from torchdeck.use_cases.secrets import MissingSecrets
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.launch.check import launching
@@ -103,6 +104,39 @@ def test_what_was_previewed_starts(qtbot: QtBot, bench: Bench) -> None:
     assert plan.fingerprint in (run / "plan.json").read_text()
     assert (run / "run.toml").read_text() == SCRIPT
     assert not bench.launching.is_busy
+
+
+def test_secrets_without_a_value_are_asked_for_once(
+    qtbot: QtBot, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is entered reaches the controller, and no file; a second start needs no answer."""
+    given: list[object] = []
+    monkeypatch.setattr(launcher, "start_controller", lambda _layout, secrets, **_: given.append(secrets))
+    monkeypatch.setenv("SET_HERE", "x")
+    previewed(qtbot, bench, SCRIPT.replace("[dist", 'secrets = ["SET_HERE", "THE_KEY"]\n[dist'))
+    asked: list[MissingSecrets] = []
+    bench.launching.secrets_wanted.connect(asked.append)
+    bench.launching.launch()
+    qtbot.waitUntil(lambda: bool(asked), timeout=30_000)
+    assert asked[0].names == ("THE_KEY",)
+    assert bench.launching.is_busy
+    bench.launching.go_on_with_secrets({"THE_KEY": "canary"}, keep=False)
+    qtbot.waitUntil(lambda: bool(bench.heard.started), timeout=60_000)
+    assert given == [{"THE_KEY": "canary"}]
+    for path in bench.home.rglob("*"):
+        assert not path.is_file() or b"canary" not in path.read_bytes(), path
+    bench.launching.launch()
+    qtbot.waitUntil(lambda: len(bench.heard.started) == 2, timeout=60_000)
+    assert len(asked) == 1
+
+
+def test_a_declined_secret_starts_nothing(qtbot: QtBot, bench: Bench) -> None:
+    previewed(qtbot, bench, SCRIPT.replace("[dist", 'secrets = ["THE_KEY"]\n[dist'))
+    with qtbot.waitSignal(bench.launching.secrets_wanted, timeout=30_000):
+        bench.launching.launch()
+    bench.launching.cancel()
+    assert not bench.launching.is_busy
+    assert bench.runs() == []
 
 
 def test_two_presses_start_one_run(qtbot: QtBot, bench: Bench) -> None:

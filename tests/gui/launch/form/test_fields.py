@@ -260,6 +260,22 @@ def test_a_chosen_path_is_relative_below_the_folder(user: User, tmp_path: Path) 
     assert written_path("/elsewhere/x.py", tmp_path) == "/elsewhere/x.py"
 
 
+def test_a_refused_value_offers_the_nearest_that_works(user: User) -> None:
+    """With one click, as one undo step; a form that may not be changed offers nothing."""
+    user.type(user.line("training.microbatch"), "0")
+    row = user.row("training.microbatch")
+    (button,) = row.messages.buttons
+    assert (button.text(), button.toolTip()) == ("Use 1", "<qt>Set microbatch = 1</qt>")
+    user.form.set_read_only(read_only=True)
+    assert not row.messages.buttons
+    user.form.set_read_only(read_only=False)
+    row.messages.buttons[0].click()
+    user.settle()
+    assert user.table["training"]["microbatch"] == 1
+    assert messages(row) == []
+    assert user.document.undo_stack.undoText() == "Set microbatch = 1"
+
+
 def test_labels_are_names_in_sentence_case() -> None:
     keys = all_keys()
     assert keys["training", "microbatch"].label == "Batch size per GPU"

@@ -89,6 +89,6 @@ def test_a_form_full_of_wrong_values(qtbot: QtBot, theme: Theme, tmp_path: Path,
         qtbot.waitUntil(lambda: document.newest is not None, timeout=10_000)
         form.show()
     assert form.groups["basic"].rows[("training", "steps")].findChildren(QLineEdit)[0].text() == "1"
-    assert not any(row._messages for group in form.groups.values() for row in group.rows.values())
+    assert not any(row.messages.texts() for group in form.groups.values() for row in group.rows.values())
     document.close(10.0)
     delete(form)
