@@ -17,7 +17,7 @@ from support.cli.command import COMMAND
 from support.values.gpus import RUN, free_gpu, gpu_now, process_here, process_of
 from torchdeck.cli.nodes.gpus import HEADINGS, document, row_of, view
 from torchdeck.nodes.gpus.gpu_now import GpuNow, RunHold
-from torchdeck.nodes.gpus.gpu_words import holder_words, until_of, until_words, user_words
+from torchdeck.nodes.gpus.gpu_words import all_holder_words, holder_words, until_of, until_words, user_words
 from torchdeck.nodes.probe.facts import ProcessEnd
 from torchdeck.use_cases.nodes.gpu_watch import GpusSeen
 from torchdeck.use_cases.nodes.gpus import EndRequest, end_words, why_not_endable
@@ -160,3 +160,13 @@ def test_this_machine_is_listed_and_a_process_without_a_gpu_is_not_ended(tmp_pat
     assert f"Command: {sys.executable} -S -c input()" in refused.stderr
     assert "does not use a GPU" in refused.stdout
     assert "no process 1 uses a GPU of localhost" in unknown.stderr
+
+
+def test_commands_are_named_by_program_and_script() -> None:
+    gpu = gpu_now(process_here(command="/env/bin/python /data/bob/train.py --data /data"))
+    assert holder_words(gpu) == "python train.py --data /data"
+    gpu = gpu_now(
+        process_here(1, run_id=RUN, user="ann"), process_here(2), runs={RUN: RunHold("a/b", NOW + 30)}
+    )
+    assert all_holder_words(gpu, NOW) == "a/b (ann) until 12:00, in 30 s; python train.py --lr 3e-4 (bob)"
+    assert all_holder_words(free_gpu(), NOW) == ""

@@ -34,6 +34,8 @@ class LiveNodes(QObject):
     """Emitted when the inventory cannot be read."""
     seen = Signal(object)
     """Emitted with a tuple of the new NodeSight values."""
+    reported = Signal(object)
+    """Emitted with a tuple of all new NodeNow values, before `seen`."""
 
     def __init__(self, logins: Logins, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -144,9 +146,11 @@ class LiveNodes(QObject):
         with self._lock:
             news, self._news = self._news, []
         seen: dict[str, NodeSight] = {}
+        news = [now for now in news if now.node in self._watches]
+        if news:
+            self.reported.emit(tuple(news))
         for now in news:
-            if now.node in self._watches:
-                seen[now.node] = sight_of(now, self._entries[now.node], self._sights.get(now.node))
-                self._sights[now.node] = seen[now.node]
+            seen[now.node] = sight_of(now, self._entries[now.node], self._sights.get(now.node))
+            self._sights[now.node] = seen[now.node]
         if seen:
             self.seen.emit(tuple(seen.values()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
@@ -19,17 +20,22 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.nodes.activity import Activity, ActivityWatch
+from torchdeck.nodes.gpus.gpu_now import RunHold
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck.nodes.probe.facts import RunHere
 from torchdeck.nodes.this_machine import probe_software
 from torchdeck.use_cases.nodes.clean import Ended, end_orphans
+from torchdeck.use_cases.nodes.gpus import holds_of
 from torchdeck.use_cases.nodes.inventory import Removed
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.nodes.card_words import HELPS, cleaning_words, orphan_words, summary
 from torchdeck_app.nodes.connection_matrix import MatrixView
+from torchdeck_app.nodes.gpus.gpus_view import GpusView
+from torchdeck_app.nodes.gpus.process_ending import ProcessEnding
 from torchdeck_app.nodes.import_dialog import ImportDialog
 from torchdeck_app.nodes.live_nodes import LiveNodes
 from torchdeck_app.nodes.machine_card import MachineCard
@@ -46,7 +52,7 @@ from torchdeck_app.widgets.panel import GRID
 
 INTERVAL = 1.0
 """Seconds between two polls of the machine."""
-NODES, THIS_MACHINE, CONNECTIONS = range(3)
+NODES, GPUS, THIS_MACHINE, CONNECTIONS = range(4)
 """Indices of the tabs."""
 
 
@@ -64,6 +70,7 @@ class NodesPage(Page):
         parent: QWidget | None = None,
         *,
         logins: Logins | None = None,
+        run_list: RunListPoller | None = None,
     ) -> None:
         """Args:
         theme: theme of the window.
@@ -71,6 +78,7 @@ class NodesPage(Page):
         home: TORCHDECK_HOME.
         parent: Qt parent.
         logins: connects to nodes; without it the user is never prompted.
+        run_list: knows when runs that hold GPUs are expected to end.
         """
         super().__init__(parent)
         self._theme, self._operations = theme, operations
@@ -81,6 +89,8 @@ class NodesPage(Page):
         self.live = LiveNodes(self._logins, self)
         self.board = NodeGrid(theme)
         self.matrix = MatrixView(theme, operations, self._logins)
+        self._run_list = run_list
+        self.gpus = GpusView(theme, self._holds)
         self.bar = UndoBar()
         self.cleaning = Cleaning(self, operations, self._logins, self.bar.say)
         self.removal = Removal(
@@ -90,6 +100,9 @@ class NodesPage(Page):
             removed=self._offer_undo,
             changed=self.live.look_again,
             failed=self.bar.say,
+        )
+        self.ending = ProcessEnding(
+            self, operations, self._logins, reported=self.bar.say, run_asked=self.run_asked.emit
         )
         self._actions = self._make_actions()
         self._lay_out()
@@ -176,6 +189,7 @@ class NodesPage(Page):
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(self.board, "Nodes")
+        self.tabs.addTab(self.gpus, "GPUs")
         self.tabs.addTab(_scrolled(self.card), "This machine")
         self.tabs.addTab(self.matrix, "Connections")
         self.tabs.setCurrentIndex(THIS_MACHINE)
@@ -194,6 +208,10 @@ class NodesPage(Page):
         self.live.inventory_changed.connect(self._show_inventory)
         self.live.inventory_failed.connect(self._say_inventory)
         self.live.seen.connect(self._show_sights)
+        self.live.reported.connect(self.gpus.show_nodes)
+        self.gpus.run_asked.connect(self.run_asked)
+        self.gpus.end_asked.connect(self.ending.ask)
+        self.gpus.add_asked.connect(self.add_node)
         self.matrix.over.connect(self.live.retry_waiting)
         self.board.add_asked.connect(self.add_node)
         self.board.import_asked.connect(self.import_nodes)
@@ -211,6 +229,7 @@ class NodesPage(Page):
         self._node_inventory = node_inventory
         self.board.show_entries(node_inventory.nodes)
         self.matrix.show_nodes(node_inventory)
+        self.gpus.show_names(list(node_inventory.nodes))
         if node_inventory.nodes and not self._has_chosen:
             self._has_chosen = True
             self.tabs.setCurrentIndex(NODES)
@@ -253,6 +272,10 @@ class NodesPage(Page):
     def _show(self, now: Activity) -> None:
         self.card.show_problem("")
         self.card.show_activity(now)
+        self.gpus.show_here(now.gpus)
+
+    def _holds(self) -> Mapping[str, RunHold]:
+        return {} if self._run_list is None else holds_of(self._run_list.seen.entries, time.time())
 
     def _say(self, error: Exception) -> None:
         self.card.show_problem(f"This machine cannot be probed: {error}")

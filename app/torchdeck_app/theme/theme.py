@@ -199,6 +199,7 @@ QHeaderView::down-arrow { image: url("$marks/down.svg"); width: 10px; height: 10
 QTableCornerButton::section { background: $surface; border: 0; border-bottom: 1px solid $line; }
 QTableView, QTreeView, QListView { gridline-color: $line; alternate-background-color: $window; }
 QTableView::item, QTreeView::item { padding: 0 4px; }
+QListView[role="tiles"] { background: transparent; border: 0; }
 QListView::item:hover { background: $raised; }
 QTableView::item:selected, QTreeView::item:selected, QListView::item:selected { background: $selection; }
 QAbstractScrollArea::corner { background: transparent; }

@@ -91,7 +91,7 @@ def page_entries(
     def nodes() -> Page:
         from torchdeck_app.nodes.nodes_page import NodesPage
 
-        return NodesPage(theme, operations, home, logins=logins())
+        return NodesPage(theme, operations, home, logins=logins(), run_list=run_list())
 
     return (
         PageEntry(LAUNCH, "launch", ("torchdeck_app.launch.document_tabs", *_LOGIN_MODULES), launch),

@@ -2,11 +2,22 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.values.gpus import free_gpu, gpu_now
-from torchdeck.nodes.gpus.history import SERIES, GpuHistories, GpuHistory
+from torchdeck.nodes.gpus.gpu_now import Reason
+from torchdeck.nodes.gpus.history import (
+    SERIES,
+    SPANS,
+    GpuHistories,
+    GpuHistory,
+    Track,
+    reason_shares,
+    segments,
+    span_of,
+)
 
 
 @given(st.integers(1, 7), st.lists(st.floats(0, 100), max_size=40))
@@ -60,3 +71,24 @@ def test_gpus_of_removed_nodes_are_forgotten() -> None:
     histories.keep({"b"})
     assert len(histories.of(("a", "GPU-0"))) == 0
     assert len(histories.of(("b", "GPU-0"))) == 1
+
+
+def test_a_curve_breaks_where_nothing_is_known() -> None:
+    """While the page was left, and where a value was not reported."""
+    track = Track([0.0, 1.0, 2.0, 3.0, 20.0, 21.0], [5.0, 6.0, math.nan, 7.0, 8.0, 9.0])
+    assert segments(track, 1.0) == [[(1.0, 6.0), (3.0, 7.0)], [(20.0, 8.0), (21.0, 9.0)]]
+    assert segments(track, 30.0) == []
+
+
+@given(st.lists(st.floats(0, 2000), max_size=20))
+def test_the_time_axis_grows_in_steps(times: list[float]) -> None:
+    track = Track(sorted(times), [0.0] * len(times))
+    span = span_of(track)
+    assert span in SPANS
+    assert span == SPANS[-1] or not times or max(times) - min(times) <= span
+
+
+def test_the_share_of_each_reason_counts_samples_that_report_any() -> None:
+    track = Track([0.0, 1.0, 2.0, 3.0, 4.0], [0x20, 0x4, 0x4 | 0x20, 0x0, math.nan])
+    assert reason_shares(track, 1.0) == pytest.approx({Reason.POWER_LIMIT: 200 / 3, Reason.HOT: 100 / 3})
+    assert reason_shares(track, 9.0) == {}

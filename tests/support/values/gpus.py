@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from support.values.node_facts import gpu, node_facts
 from torchdeck.contract.inventory import Device
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.nodes.gpus.gpu_now import GpuNow, GpuProcess, NodeGpus, RunHold, gpus_of
 from torchdeck.nodes.probe.facts import GpuProcessHere
+from torchdeck.nodes.probe.monitoring import LeaseHolder, NodeNow, NodeState, Sample
 
 GIB = 2**30
 RUN = "20261122T000000Z-gpt-000000"
@@ -71,8 +73,28 @@ def free_gpu(**changes: Any) -> GpuNow:
     return gpu_now(**{**idle, **changes})
 
 
-def process_of(gpu: GpuNow) -> GpuProcess:
+def process_of(found: GpuNow) -> GpuProcess:
     """The only process on the GPU."""
-    assert gpu.processes is not None
-    (process,) = gpu.processes
+    assert found.processes is not None
+    (process,) = found.processes
     return process
+
+
+def node_report(
+    *processes: GpuProcessHere,
+    node: str = "node-a",
+    count: int = 2,
+    heard: float = 100.0,
+    leases: Mapping[str, str] | None = None,
+    state: NodeState = NodeState.UP,
+    **values: float,
+) -> NodeNow:
+    """A monitored node with GPUs under load; `leases` are devices and the runs that have them."""
+    gpus = [gpu(index) for index in range(count)]
+    facts = node_facts(node, gpu={"devices": gpus, "driver": "550", "cuda": "12.4", "error": ""})
+    series: dict[str, float] = {}
+    for index in range(count):
+        series.update(values_of(index, **values))
+    owners = {key: LeaseHolder(run_id=run_id, name="gpt") for key, run_id in (leases or {}).items()}
+    sample = Sample(time=heard, values=series, load=(0.0, 0.0, 0.0), owners=owners)
+    return NodeNow(node, state, heard, None, heard, facts, sample, (), processes)

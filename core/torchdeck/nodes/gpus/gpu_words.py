@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from torchdeck.nodes.gpus.gpu_now import GpuNow, GpuProcess, GpuState, slowdowns_of
+from torchdeck.nodes.gpus.gpu_now import GpuHolder, GpuNow, GpuProcess, GpuState, slowdowns_of
 from torchdeck.quantities import duration, size
 
 _DAY = 86400.0
@@ -21,10 +21,31 @@ def holder_words(gpu: GpuNow) -> str:
     """Return who holds it: the run's name or the process's command, and how many more; empty if free."""
     if not gpu.holders:
         return "a process that is not visible" if gpu.state is GpuState.IN_USE else ""
-    first = gpu.holders[0]
-    what = first.what or f"process {first.pid}"
+    what = _name_of(gpu.holders[0])
     more = len(gpu.holders) - 1
     return f"{what} and {more} more" if more else what
+
+
+def all_holder_words(gpu: GpuNow, now: float) -> str:
+    """Return each holder with its user and expected end; empty if it is free."""
+    parts = []
+    for holder in gpu.holders:
+        user = f" ({holder.user})" if holder.user else ""
+        until = "" if holder.until is None else f" until {until_words(holder.until, now)}"
+        parts.append(f"{_name_of(holder)}{user}{until}")
+    return "; ".join(parts) or holder_words(gpu)
+
+
+def _name_of(holder: GpuHolder) -> str:
+    if holder.run_id:
+        return holder.what
+    return short_command(holder.what) or f"process {holder.pid}"
+
+
+def short_command(command: str) -> str:
+    """Return a command without the folders of its program and script: `python train.py --lr 3e-4`."""
+    words = command.split(" ")
+    return " ".join([*(word.rpartition("/")[2] for word in words[:2]), *words[2:]])
 
 
 def user_words(gpu: GpuNow) -> str:
@@ -48,16 +69,16 @@ def until_words(until: float, now: float) -> str:
     return f"{clock}, in {duration(rounded).removesuffix(' 0 s')}"
 
 
-def process_words(process: GpuProcess, node: str) -> str:
-    """Return pid, user, command and memory of a process, one per line, for a question before it is ended."""
+def process_details(process: GpuProcess) -> str:
+    """Return command and memory of a process, one per line."""
     memory = "not reported" if process.memory is None else size(process.memory)
-    return "\n".join(
-        (
-            f"Process {process.pid} of {process.user or 'an unknown user'} on {node}",
-            f"Command: {process.command or 'unknown'}",
-            f"GPU memory: {memory}",
-        )
-    )
+    return f"Command: {process.command or 'unknown'}\nGPU memory: {memory}"
+
+
+def process_words(process: GpuProcess, node: str) -> str:
+    """Return pid, user, command and memory of a process, for a question before it is ended."""
+    whose = process.user or "an unknown user"
+    return f"Process {process.pid} of {whose} on {node}\n{process_details(process)}"
 
 
 LOSS = (

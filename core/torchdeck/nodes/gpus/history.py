@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from torchdeck.nodes.gpus.gpu_now import GpuNow
+from torchdeck.nodes.gpus.gpu_now import GpuNow, Reason, reasons_of
 
 CAPACITY = 900
 """Samples of each GPU: 15 minutes at one per second."""
@@ -69,6 +70,45 @@ class GpuHistory:
     def track(self, name: str) -> Track:
         """Return one of `SERIES`."""
         return Track(self._times[-self._capacity :], self._values[name][-self._capacity :])
+
+
+GAP = 5.0
+"""Seconds between two samples from which nothing is known in between."""
+
+
+def segments(track: Track, since: float) -> list[list[tuple[float, float]]]:
+    """Return the (time, value) points from `since` on, in a list for each part without a gap."""
+    found: list[list[tuple[float, float]]] = []
+    last: float | None = None
+    for time, value in zip(track.times, track.values, strict=True):
+        if time < since or math.isnan(value):
+            continue
+        if last is None or time - last > GAP:
+            found.append([])
+        found[-1].append((time, value))
+        last = time
+    return found
+
+
+SPANS = (60.0, 120.0, 300.0, 600.0, 900.0)
+"""Lengths of a time axis in seconds: it grows in steps."""
+
+
+def span_of(track: Track) -> float:
+    """Return the shortest time axis on which the whole track fits."""
+    length = track.times[-1] - track.times[0] if track.times else 0.0
+    return next((span for span in SPANS if length <= span), SPANS[-1])
+
+
+def reason_shares(track: Track, since: float) -> dict[Reason, float]:
+    """Return the percent of the samples from `since` on with each reason, the most frequent first."""
+    masks = [
+        int(mask)
+        for time, mask in zip(track.times, track.values, strict=True)
+        if time >= since and not math.isnan(mask)
+    ]
+    counts = Counter(reason for mask in masks for reason in reasons_of(mask))
+    return {reason: 100.0 * count / len(masks) for reason, count in counts.most_common()}
 
 
 class GpuHistories:

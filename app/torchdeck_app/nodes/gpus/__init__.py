@@ -1,0 +1,1 @@
+"""GPUs of all nodes: the grid, and the page of one."""
