@@ -34,7 +34,9 @@ def paint_curve(
     )
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(fill)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)  # much faster, and its edge is the line
     painter.drawPolygon(closed)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(colour, 1))
     painter.drawPolyline(QPolygonF(curve))

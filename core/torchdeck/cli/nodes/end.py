@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     if request is None:
         raise Refusal(f"no process {args.pid} uses a GPU of {args.node}")
     if why := why_not_endable(request.process):
-        raise Refusal(why)
+        run_id = request.process.run_id
+        raise Refusal(why, fix=f"`torchdeck runs stop {run_id}`" if run_id else "")
     print(process_words(request.process, request.node), file=sys.stderr)
     if not args.yes and not _agreed(LOSS):
         return REFUSED

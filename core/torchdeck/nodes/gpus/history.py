@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -80,8 +81,9 @@ def segments(track: Track, since: float) -> list[list[tuple[float, float]]]:
     """Return the (time, value) points from `since` on, in a list for each part without a gap."""
     found: list[list[tuple[float, float]]] = []
     last: float | None = None
-    for time, value in zip(track.times, track.values, strict=True):
-        if time < since or math.isnan(value):
+    first = bisect_left(track.times, since)
+    for time, value in zip(track.times[first:], track.values[first:], strict=True):
+        if math.isnan(value):
             continue
         if last is None or time - last > GAP:
             found.append([])
