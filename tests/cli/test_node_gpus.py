@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from torchdeck.nodes.gpus.gpu_now import GpuNow, RunHold
 from torchdeck.nodes.gpus.gpu_words import all_holder_words, holder_words, until_of, until_words, user_words
 from torchdeck.nodes.probe.facts import ProcessEnd
 from torchdeck.use_cases.nodes.gpu_watch import GpusSeen
-from torchdeck.use_cases.nodes.gpus import EndRequest, end_words, why_not_endable
+from torchdeck.use_cases.nodes.gpus import EndRefusal, EndRequest, end_words, refuse_end, why_not_endable
 
 NOW = time.mktime((2026, 11, 28, 12, 0, 0, 0, 0, -1))
 
@@ -116,7 +117,10 @@ def test_json_has_every_value_with_its_unit() -> None:
 def test_only_own_processes_outside_of_runs_can_be_ended(changes: dict[str, Any], why: str) -> None:
     process = process_of(gpu_now(process_here(**changes)))
     assert why in why_not_endable(process)
-    assert bool(why_not_endable(process)) == bool(why)
+    with nullcontext() if not why else pytest.raises(EndRefusal) as refused:
+        refuse_end(process)
+    if refused is not None and process.run_id:
+        assert refused.value.fix == f"`torchdeck runs stop {RUN}`"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from torchdeck.contract.refusal import Refusal
     from torchdeck.nodes.gpus.gpu_words import LOSS, process_words
     from torchdeck.use_cases.nodes.gpu_watch import GpuWatch, choose_gpu_nodes
-    from torchdeck.use_cases.nodes.gpus import end_process, end_words, why_not_endable
+    from torchdeck.use_cases.nodes.gpus import EndRefusal, end_process, end_words, refuse_end
 
     nodes = choose_gpu_nodes([args.node], nodes_home(), TerminalUi())
     watch = GpuWatch(nodes)
@@ -47,10 +47,8 @@ def run(args: argparse.Namespace) -> int:
         raise Refusal(seen.problems[0][1])
     request = _request(seen, args.pid)
     if request is None:
-        raise Refusal(f"no process {args.pid} uses a GPU of {args.node}")
-    if why := why_not_endable(request.process):
-        run_id = request.process.run_id
-        raise Refusal(why, fix=f"`torchdeck runs stop {run_id}`" if run_id else "")
+        raise EndRefusal(f"no process {args.pid} uses a GPU of {args.node}")
+    refuse_end(request.process)
     print(process_words(request.process, request.node), file=sys.stderr)
     if not args.yes and not _agreed(LOSS):
         return REFUSED

@@ -105,6 +105,12 @@ class HeldRuns:
 # Ending a process that uses a GPU.
 
 
+class EndRefusal(Refusal):
+    """A process cannot be ended from here."""
+
+    page = "machines#gpus-and-who-holds-them"
+
+
 class EndRequest(NamedTuple):
     """Process to end, as it was shown to the user."""
 
@@ -127,6 +133,13 @@ def why_not_endable(process: GpuProcess) -> str:
     return ""
 
 
+def refuse_end(process: GpuProcess) -> None:
+    """Raise EndRefusal if a process cannot be ended here."""
+    if why := why_not_endable(process):
+        fix = f"`torchdeck runs stop {process.run_id}`" if process.run_id else ""
+        raise EndRefusal(why.removesuffix("."), fix=fix)
+
+
 def end_process(request: EndRequest, connector: Connector) -> ProcessEnd:
     """End exactly this process: SIGTERM, and SIGKILL 5 s later.
 
@@ -134,12 +147,12 @@ def end_process(request: EndRequest, connector: Connector) -> ProcessEnd:
     refuses processes of runs, of other users, and without a GPU.
 
     Raises:
-        Refusal: it cannot be ended, or the node cannot be reached.
+        EndRefusal: it cannot be ended.
+        SshError, ProbeError: the node cannot be reached, or did not answer.
     """
+    refuse_end(request.process)
     identity = request.process.process
-    why = why_not_endable(request.process)
-    if why or identity is None:
-        raise Refusal(why)
+    assert identity is not None  # noqa: S101 - for the type checker: it would have been refused
     if request.node == LOCALHOST:
         return _end_here(identity)
     return end_there(request.node, connector.entry(request.node), connector.connect, identity)
