@@ -1,5 +1,7 @@
 """The grid of all GPUs, the page of one, and ending a process on it, as a person uses them."""
 
+import os
+import sys
 import time
 from pathlib import Path
 
@@ -9,8 +11,11 @@ from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
-from support.values.gpus import RUN, free_gpu, gpu_now, node_report, process_here
+from fakes.nvidia_smi import fake_nvidia_smi, machine_with_gpus
+from gui.nodes.conftest import SLOW
+from support.values.gpus import RUN, free_gpu, gpu_now, node_report, process_here, process_of
 from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.nodes.gpus.gpu_now import GpuNow, RunHold
 from torchdeck.nodes.gpus.gpu_words import LOSS
 from torchdeck.nodes.gpus.history import GpuHistories
@@ -25,6 +30,7 @@ from torchdeck_app.nodes.gpus.gpu_looks import look_of
 from torchdeck_app.nodes.gpus.gpu_model import GpuModel
 from torchdeck_app.nodes.gpus.gpus_view import GpusView
 from torchdeck_app.nodes.gpus.process_ending import ProcessEnding
+from torchdeck_app.nodes.nodes_page import NodesPage
 from torchdeck_app.theme.theme import Theme
 
 KEY = ("node-a", "GPU-0")
@@ -190,3 +196,25 @@ def test_the_question_names_the_process_and_what_is_lost(
     press(ending, "Open run")
     assert runs == [RUN]
     assert len(ended) == 1
+
+
+@pytest.mark.processes
+def test_the_gpus_of_this_machine_are_in_the_grid(
+    theme: Theme, operations: Operations, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the sample that the card of this machine is made of."""
+    fake_nvidia_smi(tmp_path, machine_with_gpus(f"GPU-0, {os.getpid()}, 50000"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("torchdeck.nodes.this_machine._DRIVER_SIGNS", ())
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    page = NodesPage(theme, operations, tmp_path / "home")
+    qtbot.addWidget(page)
+    page.show()
+    page.entered()
+    try:
+        qtbot.waitUntil(lambda: page.gpus.model.rowCount() == 2, timeout=SLOW)
+        busy, free = page.gpus.model.gpus
+    finally:
+        page.closing()
+    assert (busy.node, busy.use, free.use) == (LOCALHOST, 93.0, 0.0)
+    assert process_of(busy).process == ProcessIdentity.of(os.getpid())
