@@ -49,7 +49,8 @@ def test_a_selection_is_spread_over_programs_and_faults() -> None:
 
 
 def test_the_sample_of_a_normal_run_has_a_hang_in_each_program_but_lightning() -> None:
-    assert Counter(case.program for case in SAMPLE if case.fault.hangs) == Counter(set(PROGRAMS) - {"lightning"})
+    hangs = Counter(case.program for case in SAMPLE if case.fault.hangs)
+    assert hangs == Counter(set(PROGRAMS) - {"lightning"})
     assert sum(not case.fault.hangs for case in SAMPLE) == 1
 
 

@@ -84,13 +84,15 @@ def start_run(
             taken = controller.hand_over(shown(hidden), found, logins or {})
         started.append(taken or start_controller(hidden, secrets=secrets, logins=logins))
 
-    return create_run(plan, record, home, secrets, before_shown=start), started[0]
+    return create_run(plan, record, home, secrets=secrets, before_shown=start), started[0]
 
 
 def create_run(
     plan: LaunchPlan,
     record: LaunchRecord,
     home: Path,
+    *,
+    secrets: Mapping[str, str] | None = None,
     before_shown: Callable[[RunLayout], None] = lambda _layout: None,
 ) -> RunLayout:
     """A run directory with everything in it that a controller needs.
@@ -99,6 +101,7 @@ def create_run(
         plan: what will run.
         record: what the user wrote, frozen beside it.
         home: TORCHDECK_HOME.
+        secrets: values of [run] secrets that are not in the environment.
         before_shown: called with the hidden directory, with all in it.
 
     Raises:
@@ -168,6 +171,7 @@ def journal_created(
 def start_controller(
     layout: RunLayout,
     *,
+    secrets: Mapping[str, str] | None = None,
     first: bool = True,
     logins: Mapping[str, Any] | None = None,
 ) -> DetachedProcess:
@@ -175,14 +179,15 @@ def start_controller(
 
     Args:
         layout: the run.
-        first: the run cannot continue without it, so every secret must have a value in the environment.
+        secrets: values of [run] secrets that are not in the environment.
+        first: the run cannot continue without it, so every secret must have a value.
         logins: logins of its nodes, as returned by `Credentials.to_json`: the controller cannot ask the user.
 
     Raises:
         LaunchError: it cannot be started, or a secret has no value.
     """
     try:
-        found = run_secrets(layout, os.environ, required=first)
+        found = run_secrets(layout, {**os.environ, **(secrets or {})}, required=first)
     except MissingSecretError as error:
         raise LaunchError(error.what, fix=error.fix, page=error.page) from error
     # -P: a folder named torchdeck in the working directory must not shadow this package
