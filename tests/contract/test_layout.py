@@ -56,7 +56,7 @@ def test_names_in_the_home_do_not_change(tmp_path: Path) -> None:
     """Files that an earlier version wrote are found."""
     home = Home(tmp_path)
     folders = {"code", "compiled", "deleted", "environments", "leases", "profiles", "runs", "shipped"}
-    files = {"keyring", "measured_nodes", "notes", "settings", "trusted", "verified", "window"}
+    files = {"keyring", "measured_nodes", "notes", "settings", "trusted", "verified", "views", "window"}
     names = {*folders, *(f"{name}.json" for name in files), "known_hosts", "nodes.toml"}
     properties = {name for name, value in vars(Home).items() if isinstance(value, property)}
     expected = {tmp_path / name for name in names} | {home.private}

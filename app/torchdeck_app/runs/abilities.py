@@ -35,6 +35,7 @@ class RunCommand(StrEnum):
     TAGS = "tags"
     PIN = "pin"
     ARCHIVE = "archive"
+    BASELINE = "baseline"
     DELETE = "delete"
     TRASH = "trash"
     FREE_SPACE = "free_space"

@@ -82,6 +82,13 @@ _ALL = (
         "Keep the selected runs on top of the list, and undeleted",
     ),
     (RunCommand.ARCHIVE, ARCHIVE, "Ctrl+Alt+Down", "", "Hide the selected runs in the list"),
+    (
+        RunCommand.BASELINE,
+        "&Baseline",
+        "Ctrl+Alt+B",
+        "",
+        "Draw this run under the curves of all others, or no longer",
+    ),
     (RunCommand.DELETE, "&Delete …", "Del", "delete", "Move the selected runs to the trash"),
     (RunCommand.FREE_SPACE, "Free space …", "", "", "List the largest runs and checkpoints, and remove some"),
     (RunCommand.TRASH, "De&leted runs …", "", "", "Restore deleted runs, or remove them for good"),
@@ -112,6 +119,7 @@ _MENU = (
         RunCommand.TAGS,
         RunCommand.PIN,
         RunCommand.ARCHIVE,
+        RunCommand.BASELINE,
         RunCommand.REPORT,
         RunCommand.FOLDER,
         RunCommand.COPY_ID,
@@ -158,7 +166,8 @@ class RunActions:
             self._set_able(name, [each.why_not(name) for each in able])
         alone = len(entries) == 1
         self._by_name[RunCommand.CLONE].setEnabled(alone and not able[0].clone)
-        self._by_name[RunCommand.FOLDER].setEnabled(alone)
+        for name in (RunCommand.BASELINE, RunCommand.FOLDER):
+            self._by_name[name].setEnabled(alone)
         for name in _OF_ANY:
             self._by_name[name].setEnabled(bool(entries))
 

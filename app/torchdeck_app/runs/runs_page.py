@@ -277,6 +277,8 @@ class RunsPage(Page):
             self.notes.toggle_pinned(ids)
         elif command is RunCommand.ARCHIVE:
             self.notes.toggle_archived(ids)
+        elif command is RunCommand.BASELINE and entries:
+            self.shown.toggle_baseline(entries[0].id)
         elif command is RunCommand.COPY_ID:
             self.commands.copy("\n".join(ids))
         elif command is RunCommand.RESUME_WITH:

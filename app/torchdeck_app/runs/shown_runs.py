@@ -43,6 +43,8 @@ class ShownRuns(QStackedWidget):
         self._commands = commands
         self._entries: tuple[RunEntry, ...] = ()
         self._page_state: Mapping[str, Any] = {}
+        self._baseline = ""
+        """Id of the run that is drawn under the curves of all others."""
         self._is_entered = False
         self._unreadable = ""
         """The id of the run of which it is said that it cannot be read; empty if that is not said."""
@@ -73,6 +75,7 @@ class ShownRuns(QStackedWidget):
     def set_entries(self, entries: tuple[RunEntry, ...]) -> None:
         """Update the list of all runs."""
         self._entries = entries
+        self._lay_under()
         if self.page is not None:
             self.page.set_runs(entries)
         elif self.comparison is not None:
@@ -128,13 +131,15 @@ class ShownRuns(QStackedWidget):
         """Return a page's layout and the run shown, as JSON values."""
         page = self.page
         if page is None:
-            return {"run": "", "page": dict(self._page_state)}
-        return {"run": page.run_layout.root.name, "page": page.save_state()}
+            return {"run": "", "page": dict(self._page_state), "baseline": self._baseline}
+        return {"run": page.run_layout.root.name, "page": page.save_state(), "baseline": self._baseline}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Restore a page's layout; the caller shows the run."""
         if isinstance(state.get("page"), Mapping):
             self._page_state = state["page"]
+        if isinstance(state.get("baseline"), str):
+            self._baseline = state["baseline"]
 
     def _show_page(self, entry: RunEntry) -> None:
         if self.page is not None and self.page.run_layout == entry.layout:
@@ -156,6 +161,19 @@ class ShownRuns(QStackedWidget):
         self._keep_page_state()
         self._show(CompareView(self._theme, self._operations, entries))
 
+    def toggle_baseline(self, run_id: str) -> None:
+        """Draw this run under the curves of all others, or no longer."""
+        self._baseline = "" if run_id == self._baseline else run_id
+        self._lay_under()
+
+    def _lay_under(self) -> None:
+        """Give the plots in sight the baseline, if that run is still there."""
+        found = next((entry for entry in self._entries if entry.id == self._baseline), None)
+        for part in (self.page, self.comparison):
+            if part is not None:
+                layout, name = (found.layout, found.name) if found is not None else (None, "")
+                part.plots.set_baseline(layout, name)
+
     def _nothing(self) -> EmptyState:
         sentence = "Select one in the list, or several to compare them."
         return EmptyState(self._theme, "runs", "No run is selected", sentence)
@@ -169,6 +187,7 @@ class ShownRuns(QStackedWidget):
         before = self.currentWidget()
         self.addWidget(widget)
         self.setCurrentWidget(widget)
+        self._lay_under()
         if isinstance(before, RunPage | CompareView):
             before.closing()
         if before is not None:

@@ -15,7 +15,7 @@ from torchdeck.metrics import Series, Window
 from torchdeck.runs.plots.bands import band, median
 from torchdeck.runs.plots.catalogue import catalogue
 from torchdeck.runs.plots.entries import at, latest, nearest_member
-from torchdeck.runs.plots.exchange import Request
+from torchdeck.runs.plots.exchange import BASELINE, Request
 from torchdeck.runs.plots.mapping import Mapping
 from torchdeck.runs.plots.plot_reader import PlotReader
 from torchdeck.runs.plots.stretches import stretches
@@ -219,6 +219,24 @@ def test_several_runs_are_laid_over_each_other(tmp_path: Path) -> None:
         ("one", 0, 100),
         ("two", 1, 150),
     ]
+
+
+def test_a_baseline_is_one_dashed_curve_under_the_others(tmp_path: Path) -> None:
+    """Of many ranks their median; where it ends does not move the axis of x, but its values that of y."""
+    long_run(tmp_path / "one", 100)
+    ranks = np.stack([long_run(tmp_path / "old", 150, rank=rank, shift=9.0) for rank in range(3)])
+    made = PlotReader([RunLayout(tmp_path / "one")], (), (RunLayout(tmp_path / "old"), "old"))
+    answer = made.answer(Request((("loss", 1000),), zoom=(0, 99)))
+    baseline, own = answer.plots["loss"].curves
+    assert (baseline.label, baseline.colour, baseline.dashed, own.colour) == (
+        "baseline old",
+        BASELINE,
+        True,
+        0,
+    )
+    np.testing.assert_allclose(baseline.y, np.median(ranks[:, :100], axis=0))
+    assert answer.plots["loss"].high == pytest.approx(max(baseline.y.max(), own.y.max()))
+    assert answer.extent == (0.0, 100.0)
 
 
 def test_the_same_answer_comes_back_while_nothing_is_new(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from PySide6.QtCore import QLineF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPixmap, QPolygonF
 
 from torchdeck.runs.plots.catalogue import Metric
-from torchdeck.runs.plots.exchange import Array, Band, Curve, PlotData
+from torchdeck.runs.plots.exchange import BASELINE, Array, Band, Curve, PlotData
 from torchdeck.runs.plots.stretches import stretches, within
 from torchdeck_app.runs.plots.axis import y_ticks
 from torchdeck_app.runs.plots.geometry import CENTRE, Area, Shared, plot_font, plot_metrics
@@ -124,6 +124,8 @@ class CurvesItem(pyqtgraph.GraphicsObject):
 
 def series_colour(palette: Palette, number: int) -> QColor:
     """Return the colour of a series by its number; -1 is the one highlighted at the pointer."""
+    if number == BASELINE:
+        return QColor(palette.secondary)
     if number < 0:
         return QColor(palette.accent)
     return QColor(palette.series[number % len(palette.series)])

@@ -47,6 +47,7 @@ class PlotGrid(RunPanel):
         self._node = ""
         self._pins: tuple[float, ...] = ()
         """Unix times whose values stay in sight, whatever x shows."""
+        self._baseline: tuple[RunLayout, str] | None = None
         self._alone = ""
         """Key of the plot that is shown alone."""
         self._ended = False
@@ -150,23 +151,34 @@ class PlotGrid(RunPanel):
             layouts: the runs, at least one.
             names: names in the legend. Default: the folders' names.
         """
-        if hasattr(self, "_feed"):
-            self._feed.stop()
-            self._feed.deleteLater()
-        self._layouts = list(layouts)
+        self._layouts, self._run_names = list(layouts), list(names)
         self.sheet.has_strip = len(layouts) == 1
         self.names.set_names(names or [layout.root.name for layout in layouts])
-        self._said = None
-        reader = PlotReader(layouts, names)
-        self._feed = Feed("plots", reader.answer, _LOOK_EVERY, self)
-        self._feed.answered.connect(self._show)
-        self._feed.failed.connect(self._fail)
-        self._feed.follow(on=self._entered)
-        self._answer = None
         self._zoom = None
         self._pins = ()
         self.sheet.set_pins(())
         self._pages.setCurrentIndex(0)
+        self._read()
+
+    def set_baseline(self, layout: RunLayout | None, name: str = "") -> None:
+        """Draw another run under the curves; None for none."""
+        baseline = None if layout is None or layout in self._layouts else (layout, name)
+        if baseline != self._baseline:
+            self._baseline = baseline
+            self._read()
+
+    def _read(self) -> None:
+        """Read the runs from now on, from their beginning."""
+        if hasattr(self, "_feed"):
+            self._feed.stop()
+            self._feed.deleteLater()
+        self._said = None
+        reader = PlotReader(self._layouts, self._run_names, self._baseline)
+        self._feed = Feed("plots", reader.answer, _LOOK_EVERY, self)
+        self._feed.answered.connect(self._show)
+        self._feed.failed.connect(self._fail)
+        self._feed.follow(on=self._entered and not self.toolbar.pause.isChecked())
+        self._answer = None
         if self._entered:
             self._ask_soon()
 

@@ -20,7 +20,7 @@ from torchdeck_app.widgets.panel import GRID, label
 
 _ALL = 1000
 """Stretch factor that gives a message all free space."""
-_NAMED = 640
+_NAMED = 900
 """Minimum width in pixels for the slider's label next to it; below, only the tooltip names it."""
 _AXIS = 7
 """Visible letters of the axis name; the list shows all."""
@@ -86,7 +86,7 @@ class PlotToolbar(QWidget):
         self.limits = self._action("Limits…", "", "Ctrl+Shift+M", "Ends of the y axis of the plot used last")
         self.limits.triggered.connect(self.limits_asked)
         self.alone = self._action(
-            "Full screen", "", "Ctrl+Shift+U", "Show the plot used last alone, with its legend", on=True
+            "Full screen", "expand", "Ctrl+Shift+U", "Show the plot used last alone, with its legend", on=True
         )
         self.metrics = self._action("Metrics…", "sliders", "Ctrl+Shift+L", "Choose, hide and sort the plots")
         self.metrics.triggered.connect(self.metrics_asked)
@@ -174,7 +174,7 @@ class PlotToolbar(QWidget):
         self._column.addLayout(row)
         row.setSpacing(GRID)
         row.addWidget(self._axis)
-        for action in (self.log_x, self.log_y, self.limits, self.alone):
+        for action in (self.log_x, self.log_y, self.limits):
             row.addWidget(self._button(action))
         row.addWidget(self.nodes)
         row.addSpacing(GRID)
@@ -183,7 +183,7 @@ class PlotToolbar(QWidget):
         row.addWidget(self._weight)
         row.addWidget(self.note, _ALL)
         row.addStretch(1)
-        for action in (self.pause, self.reset, self.metrics):
+        for action in (self.pause, self.reset, self.alone, self.metrics):
             row.addWidget(self._button(action))
         row.addWidget(self.export)
 
@@ -192,7 +192,7 @@ class PlotToolbar(QWidget):
         made.setDefaultAction(action)
         made.setAccessibleName(action.text())
         made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        icons = action in (self.pause, self.reset, self.metrics)
+        icons = action in (self.pause, self.reset, self.alone, self.metrics)
         made.setToolButtonStyle(
             Qt.ToolButtonStyle.ToolButtonIconOnly if icons else Qt.ToolButtonStyle.ToolButtonTextOnly
         )
@@ -208,7 +208,7 @@ class PlotToolbar(QWidget):
         return made
 
     def _draw_icons(self) -> None:
-        for action in (self.pause, self.reset, self.metrics):
+        for action in (self.pause, self.reset, self.alone, self.metrics):
             action.setIcon(icon(action.objectName(), self._theme.palette))
         self.export.setIcon(icon("export", self._theme.palette))
 

@@ -11,6 +11,8 @@ from torchdeck.runs.plots.catalogue import Metric
 from torchdeck.runs.plots.x_axis import XKind
 
 Array = NDArray[np.float64]
+BASELINE = -2
+"""Colour of the baseline's curves: none of the series'."""
 
 
 @dataclass(frozen=True)

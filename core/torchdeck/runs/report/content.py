@@ -37,7 +37,7 @@ _COLUMNS = 400
 
 
 class RunContent(NamedTuple):
-    """What a report says of one run."""
+    """One run in a report."""
 
     label: str
     id: str

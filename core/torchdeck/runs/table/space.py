@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from torchdeck.agent.probe.run_folders import room_of
-from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.refusal import Refusal
 from torchdeck.distributed.checkpoints.retention import Retention, is_named_by_step
 from torchdeck.runs.folders.checkpoints import RunCheckpoint, retention_of, run_checkpoints
@@ -72,7 +71,7 @@ def measured(
         progress(f"measuring {row.label}")
         layout = row.entry.layout
         checkpoints: tuple[RunCheckpoint, ...] = ()
-        with suppress(CheckpointError, Refusal, OSError):
+        with suppress(Refusal, OSError):
             own = (each for each in run_checkpoints(layout) if each.script is None or not each.script.node)
             checkpoints = tuple(sorted(own, key=lambda each: -each.info.size))
         with suppress(OSError):
