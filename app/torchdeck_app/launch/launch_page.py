@@ -241,6 +241,7 @@ class LaunchPage(Page):
         self.document.checked.connect(self._checked)
         self.document.text_changed.connect(self.control.document_changed)
         self.service.updated.connect(self._previewed)
+        self.environments.node_changed.connect(self.service.refresh)
         self.pane.change_asked.connect(self.changes.apply)
         self.pane.trust_asked.connect(self._ask_trust)
         self.document.opened.connect(self.batch_plan.reset)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.use_cases.ui import Phase, Ui, connector_for
 
@@ -18,6 +19,40 @@ if TYPE_CHECKING:
     from torchdeck.launching.control.pre_connect import PreConnectingController
     from torchdeck.nodes.connector import Connector
     from torchdeck.plan.check import Check
+
+
+class MissingSecrets(NamedTuple):
+    """Secrets of a run without a value."""
+
+    names: tuple[str, ...]
+    can_keep: bool
+    """Whether this machine has a keyring that could keep them."""
+
+
+def missing_secrets(names: Iterable[str], home: Path) -> MissingSecrets:
+    """Return which of `names` have no value; may take a moment, as the keyring is asked.
+
+    Args:
+        names: names of environment variables.
+        home: TORCHDECK_HOME.
+    """
+    from torchdeck.nodes.ssh.keyring_store import Keyring, kept_secrets
+
+    unset = [name for name in names if name not in os.environ]
+    found = kept_secrets(home, unset)
+    missing = tuple(name for name in unset if name not in found)
+    return MissingSecrets(missing, bool(missing) and Keyring(home).is_there)
+
+
+def keep_secrets(values: Mapping[str, str], home: Path) -> None:
+    """Put values into the keyring, from which later starts take them.
+
+    Raises:
+        KeyringError: there is no keyring, or it refuses.
+    """
+    from torchdeck.nodes.ssh.keyring_store import Keyring, secret_name
+
+    Keyring(home).keep_secrets({secret_name(name): value for name, value in values.items()})
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torchdeck.launching.control.run_secrets import plan_secrets
 from torchdeck.nodes.ssh.credentials import Credentials
 from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker, KeyringError, names_of
 from torchdeck.nodes.ssh.target import SshTarget
-from torchdeck.use_cases.secrets import keep_secrets, missing_secrets
+from torchdeck.use_cases.start import keep_secrets, missing_secrets
 
 pytestmark = pytest.mark.processes
 

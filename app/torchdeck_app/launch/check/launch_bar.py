@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMessageBox, QPushButton, QSizePolicy
 
 from torchdeck.trust.trusted_entry import Held
 from torchdeck.use_cases.check import CheckRequest
-from torchdeck.use_cases.secrets import MissingSecrets
+from torchdeck.use_cases.start import MissingSecrets
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi

@@ -17,8 +17,16 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.connector import Connector
 from torchdeck.use_cases.check import CheckRequest, check
-from torchdeck.use_cases.secrets import MissingSecrets, keep_secrets, missing_secrets
-from torchdeck.use_cases.start import Differs, Started, StartRequest, start_agreed, start_previewed
+from torchdeck.use_cases.start import (
+    Differs,
+    MissingSecrets,
+    Started,
+    StartRequest,
+    keep_secrets,
+    missing_secrets,
+    start_agreed,
+    start_previewed,
+)
 from torchdeck.use_cases.ui import Ui
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi

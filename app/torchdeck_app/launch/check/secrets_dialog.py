@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.use_cases.secrets import MissingSecrets
+from torchdeck.use_cases.start import MissingSecrets
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.panel import GRID, label
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtWidgets import QMenu, QMessageBox, QWidget
 
 from torchdeck.nodes.connector import Connector
 from torchdeck.use_cases.environments import (
@@ -19,6 +19,7 @@ from torchdeck.use_cases.environments import (
     place_of,
     versions_of,
 )
+from torchdeck.use_cases.nodes.inventory import use_python
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.base_control import SmallButton
@@ -26,19 +27,23 @@ from torchdeck_app.launch.form.control_factory import PathControl
 from torchdeck_app.launch.form.form_edits import resetting, setting
 from torchdeck_app.launch.form.form_state import FieldState
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.dialogs import Choice, ask
 from torchdeck_app.widgets.labels import control_text
 
 INTERPRETER = ("run", "interpreter")
 ENVIRONMENT = ("run", "environment")
 UV = "uv"
 _SEARCHING = "Searching this machine and the nodes of the run…"
-_NODES_TIP = "Ranks on {node} use the Python of the node inventory. Change it in Nodes."
+_USED_TIP = "Ranks on {node} use this Python, as the node inventory says."
+_OTHER_TIP = "Ranks on {node} use this Python from now on. It is saved in the node inventory."
 
 
 class EnvironmentSearch(QObject):
     """Search for environments off the GUI thread; the last result is available at once."""
 
     changed = Signal()
+    node_changed = Signal()
+    """Emitted when a node has got another Python: plans may differ."""
 
     def __init__(
         self,
@@ -86,6 +91,20 @@ class EnvironmentSearch(QObject):
         )
         self._running.cancelled.connect(self._over)
 
+    def use_on_node(self, found: FoundEnvironment) -> None:
+        """Make `found` the Python of its node, for all runs, and search again."""
+        home = self._connector().home
+        self._operations.run(
+            f"changing the Python of {found.node}",
+            lambda _progress, _cancel: use_python(home, found.node, found.executable),
+            done=lambda _edited: self._node_changed(),
+            failed=self._fail,
+        )
+
+    def _node_changed(self) -> None:
+        self.node_changed.emit()
+        self.start()
+
     def _take(self, found: FoundEnvironments) -> None:
         self.found, self.why = found, ""
         self._over()
@@ -112,6 +131,7 @@ class InterpreterControl(PathControl):
     ) -> None:
         super().__init__(theme, state, folder, parent)
         self._search = search
+        self.dialog: QMessageBox | None = None
         self.menu = QMenu(self)
         self.menu.setToolTipsVisible(True)
         self.choose = SmallButton(theme, "down", "Choose an environment")
@@ -167,8 +187,24 @@ class InterpreterControl(PathControl):
 
     def _add_on_node(self, found: FoundEnvironment) -> None:
         action = self._add(f"{place_of(found)}\t{versions_of(found)}", is_on=found.is_used)
-        action.setToolTip(_NODES_TIP.format(node=found.node))
-        action.setEnabled(False)
+        tip = _USED_TIP if found.is_used else _OTHER_TIP
+        action.setToolTip(control_text(f"{found.executable}\n{tip.format(node=found.node)}"))
+        if not found.is_used:
+            action.triggered.connect(lambda: self._ask_node(found))
+
+    def _ask_node(self, found: FoundEnvironment) -> None:
+        """Ask before a change that holds for other runs, too."""
+        roles = QMessageBox.ButtonRole
+        self.dialog = ask(
+            self,
+            f"Use {place_of(found)} on {found.node}?",
+            f"{versions_of(found)}. Every run on {found.node} uses it from now on: it is saved in the node "
+            "inventory, in place of its virtual or conda environment.",
+            (
+                Choice("&Use", roles.AcceptRole, lambda: self._search.use_on_node(found)),
+                Choice("&Cancel", roles.RejectRole, lambda: None),
+            ),
+        )
 
     def _add(self, text: str, *, is_on: bool) -> QAction:
         action = self.menu.addAction(control_text(text))

@@ -85,6 +85,15 @@ def replace_node(home: Path, name: str, entry: NodeEntry) -> None:
     change_inventory(inventory_path(home), lambda text: with_node(text, name, entry))
 
 
+def use_python(home: Path, name: str, executable: str) -> None:
+    """Make `executable` the Python of a node, in place of a virtual or conda environment.
+
+    Raises:
+        NodesUsageError: there is no such node.
+    """
+    edit_nodes(home, name, {"python": executable}, ("venv", "conda"))
+
+
 def edit_nodes(
     home: Path, asked: str, values: Mapping[str, Any], unset: Sequence[str] = ()
 ) -> dict[str, Edited]:

@@ -17,7 +17,7 @@ from torchdeck.nodes.connector import Connector
 from torchdeck.trust.trust_list import TrustList
 from torchdeck.trust.trusted_entry import Held
 from torchdeck.use_cases.check import CheckRequest
-from torchdeck.use_cases.secrets import MissingSecrets
+from torchdeck.use_cases.start import MissingSecrets
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.launch.check import launching

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
-from torchdeck.use_cases.secrets import MissingSecrets
+from torchdeck.use_cases.start import MissingSecrets
 from torchdeck_app.launch.check.secrets_dialog import SecretsDialog
 from torchdeck_app.theme.theme import Theme
 

@@ -13,6 +13,7 @@ from shiboken6 import delete
 
 from support.gui.form_user import User
 from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.inventory.file import inventory_path, read_inventory
 from torchdeck.use_cases.environments import FoundEnvironment, FoundEnvironments
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.form.environment_field import EnvironmentSearch, InterpreterControl
@@ -91,6 +92,23 @@ def test_environments_are_found_and_chosen(user: User, tmp_path: Path) -> None:
     assert run_table(user)["interpreter"] == "/opt/python"
 
 
+def test_another_python_of_a_node_is_chosen_after_a_question(user: User, tmp_path: Path) -> None:
+    """It is saved in the node inventory, in place of an environment there."""
+    inventory = inventory_path(tmp_path)
+    inventory.write_text('version = 1\n[nodes.gpu1]\naddress = "g"\nvenv = "/old"\n')
+    control = user.within("run.interpreter", InterpreterControl)
+    assert user.search is not None
+    there = FoundEnvironment("gpu1", "/opt/torch/bin/python", "3.11.2", "2.10.0", is_used=False)
+    user.search.found = FoundEnvironments((), (there,), "", ())
+    choose(user, control, "/opt/torch")
+    assert control.dialog is not None
+    assert "venv" in inventory.read_text()
+    with user.bot.waitSignals([user.search.node_changed, user.search.changed], timeout=60_000):
+        control.dialog.buttons()[0].click()
+    node = read_inventory(inventory).nodes["gpu1"]
+    assert (node.python, node.venv) == ("/opt/torch/bin/python", None)
+
+
 def test_uv_is_offered_and_nodes_are_shown(user: User) -> None:
     """uv where there is a file for it; what nodes use comes from the node inventory."""
     control = user.within("run.interpreter", InterpreterControl)
@@ -105,7 +123,6 @@ def test_uv_is_offered_and_nodes_are_shown(user: User) -> None:
     assert actions["uv: from uv.lock\tmade on each node"].isChecked()
     on_node = actions["/opt/torch\tPython 3.11.2, no torch"]
     assert on_node.isChecked()
-    assert not on_node.isEnabled()
     assert "node inventory" in on_node.toolTip()
     assert not actions["node gpu2: it does not answer"].isEnabled()
     choose(user, control, "uv: from uv.lock")
