@@ -67,7 +67,7 @@ def take(nodes: Sequence[FreeNode], count: int, model: str) -> Offer | None:
         model: name of the GPU.
     """
     free = {node.name: node.indices(model) for node in nodes}
-    for number in range(1, min(count, len(nodes)) + 1):
+    for number in range(1, min(max(0, count), len(nodes)) + 1):
         if count % number:
             continue
         each = count // number
@@ -106,6 +106,12 @@ def offers(nodes: Sequence[FreeNode]) -> list[Offer]:
         counts = sorted({2**power for power in range(total.bit_length()) if 2**power <= total} | {total})
         found += [offer for count in counts if (offer := take(nodes, count, model)) is not None]
     return found
+
+
+def offer_of(nodes: Sequence[FreeNode], count: int, model: str | None = None) -> Offer | None:
+    """Return `count` free GPUs of one model, or of any one; None if there are none."""
+    found = (take(nodes, count, each) for each in _models(nodes) if model in (None, each))
+    return next((offer for offer in found if offer is not None), None)
 
 
 def _models(nodes: Iterable[FreeNode]) -> list[str]:

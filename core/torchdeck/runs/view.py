@@ -165,15 +165,8 @@ def view(
     now: float,
     damage: Sequence[JournalDamage] = (),
 ) -> RunView:
-    """Return the state of a run. Pure: the same arguments give the same view, and no history makes it raise.
-
-    Args:
-        run_id: the run's id.
-        history: the events of its journals.
-        heartbeats: content of each node's heartbeat file, as read.
-        liveness: which of the processes in the journals are alive.
-        now: seconds since the epoch.
-        damage: unreadable sections of the journals.
+    """Return the state of a run by the events of its journals and what is damaged in them, its nodes' heartbeat
+    files as read, the processes that are alive, and the time in s since the epoch. Pure; it never raises.
     """
     created = history.created.fields if history.created else {}
     attempts, current = _attempts(history, heartbeats, liveness)

@@ -8,6 +8,7 @@ from typing import Any
 from torchdeck.cli.nodes import clean as nodes_clean
 from torchdeck.cli.nodes import edit as nodes_edit
 from torchdeck.cli.nodes import end as nodes_end
+from torchdeck.cli.nodes import free as nodes_free
 from torchdeck.cli.nodes import gpus as nodes_gpus
 from torchdeck.cli.nodes import host_keys as nodes_trust
 from torchdeck.cli.nodes import import_hosts as nodes_import
@@ -33,4 +34,5 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     nodes_monitor.add_parser(commands)
     nodes_gpus.add_parser(commands)
     nodes_end.add_parser(commands)
+    nodes_free.add_parser(commands)
     nodes_clean.add_parser(commands)
