@@ -139,7 +139,7 @@ class GpuPage(QWidget):
 
     def _memory(self, share: float) -> str:
         total = 0 if self._gpu is None else self._gpu.device.memory_bytes
-        return f"{size(total * share / 100.0)} of {size(total)}, {share:.0f} %"
+        return f"{size(total * share / 100.0)} of {size(total)}"
 
     def _end(self) -> None:
         chosen = self.table.chosen

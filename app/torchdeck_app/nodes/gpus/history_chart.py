@@ -89,11 +89,14 @@ class TimeChart(Chart):
     def draw_head(self, painter: QPainter) -> None:
         """Paint title, and the value at the cursor or else the last one."""
         line = QRectF(_INSET, _INSET, self.width() - 2 * _INSET, self.fontMetrics().height())
-        painter.setPen(self._theme.colour("secondary"))
         painter.setFont(font(Type.SMALL))
-        painter.drawText(line, Qt.AlignmentFlag.AlignLeft, shown(self._title))
+        metrics, head = self.fontMetrics(), self._head()
+        room = line.width() - metrics.horizontalAdvance(head) - 2 * _INSET
+        title = metrics.elidedText(shown(self._title), Qt.TextElideMode.ElideRight, max(0, int(room)))
+        painter.setPen(self._theme.colour("secondary"))
+        painter.drawText(line, Qt.AlignmentFlag.AlignLeft, title)
         painter.setPen(self._theme.colour("text"))
-        painter.drawText(line, Qt.AlignmentFlag.AlignRight, self._head())
+        painter.drawText(line, Qt.AlignmentFlag.AlignRight, head)
 
     def draw_cursor(self, painter: QPainter) -> None:
         """Paint the cursor, if it is on the axis."""
