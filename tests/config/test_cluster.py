@@ -141,7 +141,7 @@ def test_a_table_where_many_belong(tmp_path: Path) -> None:
 def test_it_is_documented_like_any_table() -> None:
     """In the reference, one key at a time, and in the JSON schema, which asks for a name."""
     assert "\n## [[cluster.nodes]]\n" in reference()
-    assert "| `name` | a name such as" in reference()
+    assert "| `name` | Name | a name such as" in reference()
     assert "| required |" in reference()
     assert explain("cluster.nodes").startswith("[[cluster.nodes]]\n")
     assert "  host_memory  " in explain("[[cluster.nodes]]")

@@ -165,8 +165,8 @@ def view(
     now: float,
     damage: Sequence[JournalDamage] = (),
 ) -> RunView:
-    """Return the state of a run by the events of its journals and what is damaged in them, its nodes' heartbeat
-    files as read, the processes that are alive, and the time in s since the epoch. Pure; it never raises.
+    """Return the state of a run by its journals' events and their damage, its nodes' heartbeat files as read,
+    the processes that are alive, and the time in s since the epoch. Pure; it never raises.
     """
     created = history.created.fields if history.created else {}
     attempts, current = _attempts(history, heartbeats, liveness)
