@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -49,9 +50,10 @@ GROUPS = (
 def counts(entries: Iterable[RunEntry]) -> dict[str, int]:
     """Return the number of runs in each group, by its key."""
     found = dict.fromkeys((group.key for group in GROUPS), 0)
-    for entry in entries:
-        for key in groups_of(entry):
-            found[key] += 1
+    alike = Counter(map(groups_of, entries))
+    for keys, count in alike.items():
+        for key in keys:
+            found[key] += count
     return found
 
 

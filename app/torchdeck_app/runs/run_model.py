@@ -25,6 +25,7 @@ ROW = int(Qt.ItemDataRole.UserRole)
 """Role of the Row; None for a group."""
 MEMBERS = ROW + 1
 """Role of the rows that are selected with a row: itself, or all of a group."""
+_DISPLAY = int(Qt.ItemDataRole.DisplayRole)
 NO_NOTE = Note()
 
 
@@ -207,6 +208,17 @@ class RunModel(QAbstractItemModel):
             return self._ink(row, self._keys[index.column()])
         return row if role == ROW else (row,) if role == MEMBERS else None
 
+    def cell(self, index: Index) -> tuple[str, QColor | None, bool, bool]:
+        """Return text, colour, and whether it is a number and bold: all that a cell needs, in one call."""
+        group, number = index.internalId(), index.column()
+        column = self._columns[number]
+        if self._group and not group:
+            text = self._group_data(self._sections[index.row()], number, _DISPLAY)
+            return text, None, column.is_number, self._keys[number] == NAME
+        row = self._sections[max(0, group - 1)].rows[index.row()]
+        ink = self._ink(row, self._keys[number])
+        return shown(column.text(row, self._now)), ink, column.is_number, False
+
     def _group_data(self, section: Section, column: int, role: int) -> Any:
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             if self._keys[column] == NAME:
@@ -259,13 +271,31 @@ class RunModel(QAbstractItemModel):
         if not changed and len(before) == len(self._rows):
             return
         old = self._places
-        self._arrange()
+        if len(before) == len(self._rows) and all(self._keeps_place(before, each) for each in changed):
+            self._replace({run_id: self._rows[run_id] for run_id in changed})
+        else:
+            self._arrange()
         for run_id in changed:
             if run_id in old and run_id in self._places:
                 last = self.index_of(run_id, len(self._keys) - 1)
                 self.dataChanged.emit(self.index_of(run_id), last)
         if self._group and changed:
             self._tell_all()
+
+    def _keeps_place(self, before: Mapping[str, Row], run_id: str) -> bool:
+        """Return whether a run stays where it is: not one in a group, which may be another now."""
+        old, new, key = before.get(run_id), self._rows[run_id], self._columns[self._sort].key
+        if old is None or self._asked_group or old.note.pinned is not new.note.pinned:
+            return False
+        return key(old) == key(new) and self._filter.takes(old) == self._filter.takes(new)
+
+    def _replace(self, changed: Mapping[str, Row]) -> None:
+        (section,) = self._sections
+        rows = list(section.rows)
+        for run_id, row in changed.items():
+            if run_id in self._places:
+                rows[self._places[run_id].at] = row
+        self._sections = (Section("", tuple(rows)),)
 
     def _arrange(self) -> None:
         """Filter, sort and group; rows keep their selection wherever they go."""

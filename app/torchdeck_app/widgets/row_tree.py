@@ -34,11 +34,12 @@ class InkDelegate(QStyledItemDelegate):
         if isinstance(ink, QColor | QBrush):
             palette = QPalette(option.palette)
             role = QPalette.ColorRole.HighlightedText
-            palette.setColor(role, _mixed(QBrush(ink).color(), palette.color(role)))
+            palette.setColor(role, selected_ink(QBrush(ink).color(), palette.color(role)))
             option.palette = palette
 
 
-def _mixed(ink: QColor, text: QColor) -> QColor:
+def selected_ink(ink: QColor, text: QColor) -> QColor:
+    """Return the colour of a coloured text in a selected row, whose other texts have the colour `text`."""
     channels = zip(ink.getRgbF()[:3], text.getRgbF()[:3], strict=True)  # type: ignore[index]  # stubs say object
     return QColor.fromRgbF(*(one + (other - one) * _TOWARDS_TEXT for one, other in channels))
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QStyleOptionViewItem
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from support.values.run_entries import FAILED, entry, live_view, over_view, progress, run_id
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry, RunsSeen
-from torchdeck_app.runs.listing.cells import StateDelegate
+from torchdeck_app.runs.listing.cells import GAP, StateDelegate
 from torchdeck_app.runs.listing.column_chooser import ColumnChooser
 from torchdeck_app.runs.run_columns import KEYS
 from torchdeck_app.runs.run_table import RunTable
@@ -196,16 +196,13 @@ def test_the_longest_state_is_not_cut(table: RunTable, qtbot: QtBot, short: bool
     table.set_seen(RunsSeen((live, entry(1, progress=evaluates))))
     table.resize(360 if short else 1500, 400)
     qtbot.waitUntil(lambda: table.list.isColumnHidden(KEYS.index("epoch")) == short)
-    option = QStyleOptionViewItem()
     shown = []
     for row in range(2):
         index = table.model.index(row, KEYS.index("state"))
-        option.rect = table.list.visualRect(index)
-        option.fontMetrics = table.list.fontMetrics()
         delegate = table.list.itemDelegateForIndex(index)
         assert isinstance(delegate, StateDelegate)
-        delegate.initStyleOption(option, index)
-        shown.append(option.text)
+        room = table.list.visualRect(index).width() - 2 * GAP
+        shown.append(delegate.fitted(index.data(), table.list.fontMetrics(), room))
     assert shown == (["●", "✓"] if short else ["● evaluating", "✓ succeeded"])
 
 

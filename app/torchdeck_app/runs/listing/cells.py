@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
-from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPalette, QPen
+from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from torchdeck.runs.table.row import Row
-from torchdeck_app.runs.run_model import ROW
+from torchdeck_app.runs.run_model import ROW, RunModel
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.row_tree import RowDelegate
+from torchdeck_app.widgets.row_tree import RowDelegate, selected_ink
 
 GAP = 8
 
@@ -31,8 +32,15 @@ def points(values: Sequence[float], area: QRectF) -> list[QPointF]:
     return found
 
 
+_SELECTED = QStyle.StateFlag.State_Selected
+_PANEL = QStyle.PrimitiveElement.PE_PanelItemViewItem
+_PLAIN_INK, _SELECTED_INK = QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText
+
+
 class CellDelegate(RowDelegate):
-    """Delegate for rows with padding."""
+    """Delegate for rows with padding. It paints the text itself: Qt's asks the model seven times per cell,
+    which is too slow for 60 frames per second.
+    """
 
     def sizeHint(  # noqa: N802 - Qt's name
         self,
@@ -44,16 +52,55 @@ class CellDelegate(RowDelegate):
         """
         return QSize(option.rect.width(), option.fontMetrics.height() + GAP + 2)
 
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        model = index.model()
+        if not isinstance(model, RunModel):
+            super().paint(painter, option, index)
+            return
+        option.text = ""
+        option.widget.style().drawPrimitive(_PANEL, option, painter, option.widget)
+        text, ink, is_number, is_bold = model.cell(index)
+        if not text:
+            return
+        if option.state & _SELECTED:
+            plain = option.palette.color(_SELECTED_INK)
+            painter.setPen(plain if ink is None else selected_ink(ink, plain))
+        else:
+            painter.setPen(option.palette.color(_PLAIN_INK) if ink is None else ink)
+        metrics = option.fontMetrics
+        if is_bold:
+            painter.save()
+            font = option.font
+            font.setWeight(QFont.Weight.DemiBold)
+            painter.setFont(font)
+            metrics = QFontMetrics(font)
+        area = option.rect
+        room = area.width() - 2 * GAP
+        width = metrics.horizontalAdvance(text)
+        if width > room:
+            text = self.fitted(text, metrics, room)
+            width = metrics.horizontalAdvance(text)
+        left = area.left() + area.width() - GAP - width if is_number else area.left() + GAP
+        # twice as fast as a text in a rectangle
+        middle = area.top() + (area.height() - metrics.height()) // 2
+        painter.drawText(left, middle + metrics.ascent(), text)
+        if is_bold:
+            painter.restore()
+
+    @staticmethod
+    def fitted(text: str, metrics: QFontMetrics, room: int) -> str:
+        """Return what is shown of a text in `room` pixels."""
+        return metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
+
 
 class StateDelegate(CellDelegate):
     """Symbol and word, or only the symbol in a narrow column."""
 
-    def initStyleOption(  # noqa: N802 - Qt's name
-        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
-        super().initStyleOption(option, index)
-        if option.fontMetrics.horizontalAdvance(option.text) + GAP > option.rect.width():
-            option.text = option.text[:1]
+    @staticmethod
+    def fitted(text: str, metrics: QFontMetrics, room: int) -> str:
+        return text if metrics.horizontalAdvance(text) <= room else text[:1]
 
 
 class SparklineDelegate(CellDelegate):
@@ -70,13 +117,12 @@ class SparklineDelegate(CellDelegate):
         row = index.data(ROW)
         if not isinstance(row, Row) or not row.entry.loss_curve:
             return
-        area = QRectF(option.rect)
-        room = area.width() - option.fontMetrics.horizontalAdvance("88.8888") - 3 * GAP
+        room = option.rect.width() - option.fontMetrics.horizontalAdvance("88.8888") - 3 * GAP
         if room < 2 * GAP:
             return
-        area = QRectF(area.left() + GAP, area.top() + 6, room, area.height() - 12)
-        curve = points(row.entry.loss_curve, area)
+        curve = _curve(row.entry.loss_curve, room, option.rect.height() - 12)
         painter.save()
+        painter.translate(option.rect.left() + GAP, option.rect.top() + 6)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         colour = QColor(self._theme.palette.series[0])
         if len(curve) == 1:
@@ -87,3 +133,9 @@ class SparklineDelegate(CellDelegate):
             painter.setPen(QPen(colour, 1.0))
             painter.drawPolyline(curve)
         painter.restore()
+
+
+@lru_cache(maxsize=1024)
+def _curve(values: tuple[float, ...], width: int, height: int) -> Sequence[QPointF]:
+    """Return a curve that is drawn in every frame."""
+    return points(values, QRectF(0, 0, width, height))

@@ -125,5 +125,9 @@ def summary(values: Iterable[Value | None]) -> Summary | None:
 
 def in_common(texts: Iterable[str]) -> str:
     """Return the text that all have; else empty."""
-    found = set(texts)
-    return found.pop() if len(found) == 1 else ""
+    found = ""
+    for number, text in enumerate(texts):
+        if number and text != found:
+            return ""
+        found = text
+    return found

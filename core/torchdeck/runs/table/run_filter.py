@@ -24,6 +24,10 @@ STATE_GROUPS: Mapping[str, frozenset[RunState | None]] = {
     "cancelled": frozenset({RunState.CANCELLED}),
 }
 """States that are shown or hidden together; None stands for a run that cannot be read."""
+_GROUPS: Mapping[RunState | None, tuple[str, ...]] = {
+    state: tuple(group for group, states in STATE_GROUPS.items() if state in states)
+    for state in (None, *RunState)
+}
 ARCHIVED = "archived"
 """Key of expressions that ask for archived runs, which are hidden otherwise."""
 
@@ -81,7 +85,7 @@ def groups_of(entry: RunEntry) -> tuple[str, ...]:
         return ()
     if entry.view is not None and entry.view.followed_until is not None:
         return (UNFOLLOWED,)
-    return tuple(group for group, states in STATE_GROUPS.items() if entry.state in states)
+    return _GROUPS[entry.state]
 
 
 def _searched(row: Row) -> str:
