@@ -23,6 +23,7 @@ PLACES = {"Launch": "What to run", "Runs": "Plots of Loss", "Nodes": "This machi
 """Each with what is seen in it."""
 ACTS = (
     "New run …",
+    "Close run file",
     "Launch",
     "Check",
     "Open folder",
