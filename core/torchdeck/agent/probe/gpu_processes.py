@@ -51,7 +51,7 @@ def _described(pid: int) -> dict[str, Any]:
         return {"process": None, "user": "", "command": "", "run_id": "", "endable": False}
     return {
         "process": identity.to_json(),
-        "user": _user_name(owner),
+        "user": user_name(owner),
         "command": command_of(pid),
         "run_id": run_of(pid),
         "endable": _may_end(owner),
@@ -161,7 +161,7 @@ def _why_not(pid: int, uses: Callable[[int], bool]) -> str:
     if run_id:
         return f"process {pid} belongs to run {run_id}: stop the run instead"
     if owner is None or not _may_end(owner):
-        whose = "another user" if owner is None else _user_name(owner)
+        whose = "another user" if owner is None else user_name(owner)
         return f"process {pid} belongs to {whose}"
     if not uses(pid):
         return f"process {pid} does not use a GPU"
@@ -183,7 +183,8 @@ def _owner(pid: int) -> int | None:
         return None
 
 
-def _user_name(owner: int) -> str:
+def user_name(owner: int) -> str:
+    """Return the name of a user, or its number if it has none."""
     try:
         return pwd.getpwuid(owner).pw_name
     except KeyError:

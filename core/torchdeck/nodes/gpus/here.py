@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from torchdeck.agent.gpus import Sampler, UserLister, gpu_sampler, gpu_user_lister
 from torchdeck.agent.leases import lease_holder
-from torchdeck.agent.probe.gpu_processes import gpu_processes
+from torchdeck.agent.probe.gpu_processes import gpu_processes, user_name
 from torchdeck.contract.inventory import LOCALHOST, Device
 from torchdeck.contract.layout import Home
 from torchdeck.nodes.gpus.gpu_now import NodeGpus
@@ -37,7 +37,7 @@ class GpusHere:
         self._devices: tuple[Device, ...] | None = None
         self._processes: tuple[GpuProcessHere, ...] | None = None
         self._count = 0
-        self._user = getpass.getuser()
+        self._user = user_name(os.geteuid())
 
     def look(self) -> NodeGpus:
         """Return their state: takes as long as nvidia-smi if pynvml is not installed.
