@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from fakes.nvidia_smi import fake_nvidia_smi
+from torchdeck.agent.doctor.node.gpus import _table
 from torchdeck.agent.gpus import _nvml_details, gpu_sampler, gpu_user_lister
 
 OLD_DRIVER = """case "$*" in
@@ -36,6 +37,16 @@ def test_a_driver_that_knows_the_old_name_of_the_reasons_is_asked_by_it(
         "--query-gpu=index,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,clocks.sm,"
         "power.limit,pcie.link.width.current,clocks.mem,clocks_event_reasons.active "
     )
+
+
+@pytest.mark.processes
+def test_evidence_of_a_stalled_run_asks_an_old_driver_by_the_old_name(tmp_path: Path) -> None:
+    """Else the table of GPUs would be an error message."""
+    body = """case "$*" in
+*clocks_event_reasons*) echo 'Field "clocks_event_reasons.active" is not a valid field to query.'; exit 2;;
+*,clocks_throttle_reasons.active,*) echo "a table";;
+esac"""
+    assert _table(fake_nvidia_smi(tmp_path, body)) == "a table\n"
 
 
 class FakeNvml(SimpleNamespace):

@@ -12,13 +12,16 @@ from pathlib import Path
 
 from torchdeck.agent.doctor import proc
 from torchdeck.agent.doctor.node.nccl_ras import ADDRESS, RasError, ask
+from torchdeck.agent.gpus import UNKNOWN_FIELD
 from torchdeck.contract.atomic import write_bytes, write_json
 from torchdeck.contract.layout import FORMAT_VERSION
 
 _FIELDS = (
     "index,uuid,name,pstate,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,power.limit,"
-    "clocks.sm,clocks_event_reasons.active,pcie.link.width.current,ecc.errors.uncorrected.volatile.total"
+    "clocks.sm,{reasons},pcie.link.width.current,ecc.errors.uncorrected.volatile.total"
 )
+_REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
+"""Name of the field with the reasons for a lower clock, and its name in older drivers."""
 LIMIT = 10.0
 """Seconds for nvidia-smi."""
 
@@ -51,12 +54,23 @@ class DeviceEvidence:
             write_bytes(self._ras, state.text.encode(), durable=False, private=True)
         except (RasError, OSError) as error:
             print(f"no state of NCCL: {error}", file=sys.stderr, flush=True)
-        words = [str(self._program), f"--query-gpu={_FIELDS}", "--format=csv,nounits"]
         try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT, check=False)
-            write_json(self._gpus, {"v": FORMAT_VERSION, "table": done.stdout or done.stderr}, durable=False)
+            table = _table(str(self._program))
+            write_json(self._gpus, {"v": FORMAT_VERSION, "table": table}, durable=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             print(f"no state of the GPUs: {error}", file=sys.stderr, flush=True)
+
+
+def _table(program: str) -> str:
+    """Return the table of nvidia-smi, or its error. Raises OSError or subprocess.TimeoutExpired."""
+    said = ""
+    for reasons in _REASONS:
+        words = [program, f"--query-gpu={_FIELDS.format(reasons=reasons)}", "--format=csv,nounits"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT, check=False)
+        said = done.stdout or done.stderr
+        if UNKNOWN_FIELD not in said:
+            break
+    return said
 
 
 def ras_address(text: str) -> tuple[str, int]:
