@@ -15,8 +15,8 @@ TABLE = (
     "agent/doctor/test_slow_ranks.py",
     "agent/gang_nodes/test_explained_hang.py",
     "hosts/test_explained_hangs.py",
-    "integration/test_explained_hangs.py",
-    "integration/test_named_stragglers.py",
+    "integration/doctor/test_explained_hangs.py",
+    "integration/doctor/test_named_stragglers.py",
 )
 
 

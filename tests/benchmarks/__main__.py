@@ -15,22 +15,24 @@ sys.path.insert(0, str(HERE.parent))
 from benchmarks.rows import Row, table  # noqa: E402 - tests/ is on the path only now
 
 
-def names() -> list[str]:
-    """Every benchmark there is."""
-    return sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+def modules() -> dict[str, str]:
+    """Every benchmark there is, and its module."""
+    found = {path.stem: path.relative_to(HERE.parent).with_suffix("") for path in HERE.rglob("bench_*.py")}
+    return {name.removeprefix("bench_"): ".".join(path.parts) for name, path in sorted(found.items())}
 
 
 def main(asked: list[str]) -> int:
-    unknown = sorted(set(asked) - set(names()))
+    names = modules()
+    unknown = sorted(set(asked) - set(names))
     if unknown:
-        print(f"there is no benchmark {unknown[0]!r}; there is {', '.join(names())}", file=sys.stderr)
+        print(f"there is no benchmark {unknown[0]!r}; there is {', '.join(names)}", file=sys.stderr)
         return 2
     rows: list[Row] = []
     failed = []
-    for name in asked or names():
+    for name in asked or names:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
         try:
-            rows += importlib.import_module(f"benchmarks.bench_{name}").run()
+            rows += importlib.import_module(names[name]).run()
         except Exception:  # noqa: BLE001 - one that fails is said, and the others are measured all the same
             traceback.print_exc()
             failed.append(name)

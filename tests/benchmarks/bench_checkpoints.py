@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.rows import Row
 
-WORKER = Path(__file__).with_name("checkpoints_worker.py")
+WORKER = Path(__file__).parent / "workers/checkpoints_worker.py"
 LIMIT = 900.0
 """Seconds; a loaded machine is slow, not broken."""
 WANTED_IN_BACKGROUND = 1.0

@@ -40,7 +40,7 @@ SETTLE = 5.0
 SECONDS = 20.0
 UP_LIMIT = 300.0
 """Seconds for all links to be up: each node's Python is one of this machine."""
-NODE_WORKER = Path(__file__).with_name("following_nodes.py")
+NODE_WORKER = Path(__file__).parent / "workers/following_nodes.py"
 CORE = Path(__file__).resolve().parents[2] / "core"
 
 DialOf = Callable[[int], Dial]

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.rows import Row
 
-HERE = Path(__file__).parent
+WORKERS = Path(__file__).parent / "workers"
 LIMIT = 300.0
 """Seconds of one process."""
 THREADS = (2, 60)
@@ -75,7 +75,7 @@ def _ranks(worker: str, arguments: list[str], environ: Mapping[str, str] = Mappi
     with tempfile.TemporaryDirectory() as folder:
         ours = {"TORCHDECK_RUN_ID": "r", "TORCHDECK_RUN_DIR": folder, "TORCHDECK_ATTEMPT": "1"}
         done = subprocess.run(
-            [*words, str(HERE / worker), *arguments],
+            [*words, str(WORKERS / worker), *arguments],
             env={**os.environ, "OMP_NUM_THREADS": "1", **ours, **environ},
             stdout=subprocess.PIPE,
             text=True,

@@ -20,10 +20,10 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.trainers import inside
 
 WORKERS = {
-    "Hugging Face Trainer": "inside_worker.py",
-    "Lightning": "inside_lightning_worker.py",
-    "loop on Accelerate": "inside_accelerate_worker.py",
-    "loop on PyTorch": "inside_loop_worker.py",
+    "Hugging Face Trainer": "workers/inside_worker.py",
+    "Lightning": "workers/inside_lightning_worker.py",
+    "loop on Accelerate": "workers/inside_accelerate_worker.py",
+    "loop on PyTorch": "workers/inside_loop_worker.py",
 }
 TURNS, STEPS, PACE = 24, 500, 0.01
 FOLDER = Path(inside.__file__).parent
@@ -38,7 +38,9 @@ def run() -> list[Row]:
     if python is None:
         print("the training programs are not installed", file=sys.stderr)
         return []
-    return [_row(name, python, Path(__file__).with_name(worker)) for name, worker in WORKERS.items()]
+    return [
+        _row(name, python, Path(__file__).parent / "workers" / worker) for name, worker in WORKERS.items()
+    ]
 
 
 def _row(program: str, python: str, worker: Path) -> Row:

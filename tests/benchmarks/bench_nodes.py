@@ -44,7 +44,7 @@ ROWS = 60
 """Of telemetry, four a second."""
 HERE = Path(__file__).parent
 BESIDE = HERE.parents[1] / ".venv-benchmarks" / "bin" / "python"
-TORCHRUNX = HERE / "nodes_torchrunx_worker.py"
+TORCHRUNX = HERE / "workers/nodes_torchrunx_worker.py"
 STEP = """\
 import sys, time
 import torch, torch.distributed as dist

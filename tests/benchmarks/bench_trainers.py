@@ -111,7 +111,7 @@ def _turns(workload: str, world_size: int) -> dict[str, list[float]]:
             subprocess.Popen(
                 [
                     PYTHON if PYTHON.exists() else sys.executable,
-                    str(HERE / "trainers_worker.py"),
+                    str(HERE / "workers/trainers_worker.py"),
                     workload,
                     str(TURNS[workload]),
                     f"{folder}/{rank}",

@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.rows import Row
-from benchmarks.training_worker import TURN
+from benchmarks.workers.training_worker import TURN
 from support.ranks.recipe_ranks import recipe_settings, start_ranks, wait_for_ranks
 
-WORKER = Path(__file__).with_name("training_worker.py")
+WORKER = Path(__file__).parent / "workers/training_worker.py"
 MODEL = {"layers": 4, "heads": 4, "width": 128, "context": 128}
 DATA = {"source": "stdlib", "max_bytes": 3_000_000}
 MICROBATCH = 16

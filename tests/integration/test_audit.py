@@ -43,7 +43,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, BatchPlan]:
     return folder, plan
 
 
-@pytest.mark.soak  # on ranks by themselves: tests/distributed/test_batch_plan_training.py
+@pytest.mark.soak  # on ranks by themselves: tests/distributed/training/test_batch_plan_training.py
 def test_a_batch_plan_goes_on_after_a_stop_bit_for_bit(tmp_path: Path, plan: tuple[Path, BatchPlan]) -> None:
     """Stopped by Ctrl-C and resumed: each sample once, losses and final weights of a run left alone."""
     folder, built = plan

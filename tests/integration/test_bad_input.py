@@ -288,7 +288,7 @@ def loss(model, batch):
 """
 
 
-@pytest.mark.soak  # of ranks without a launcher: tests/distributed/test_processes.py
+@pytest.mark.soak  # of ranks without a launcher: tests/distributed/group/test_processes.py
 def test_a_rank_that_never_comes_is_named_after_the_timeout(tmp_path: Path, command: Command) -> None:
     """After distributed.timeout and not after torch's half hour; `runs show` says what that may be."""
     (tmp_path / "late.py").write_text(LATE_RECIPE)

@@ -86,7 +86,7 @@ def test_hand_written_loop(command: Command, tmp_path: Path, torchrun: bool) -> 
     """One process, two by hand, two under another strategy, by hand or torchrun: each continues from the
     last.
 
-    Under torchrun the same functions are tried in tests/distributed/test_processes.py.
+    Under torchrun the same functions are tried in tests/distributed/group/test_processes.py.
     """
     script = written(command, tmp_path, "hand_written_loop")
     alone = TorchProcess([script, "single"], cwd=tmp_path, env=shell())

@@ -22,7 +22,7 @@ from torchdeck.contract.layout import RunLayout
 
 PACE = 0.15
 TRIED = (("ddp", "fp32"), ("fsdp", "bf16"))
-"""Under --soak: ddp continues so in the other tests here, fsdp in tests/distributed/test_exact_resume.py."""
+"""Under --soak: the other tests here have ddp, tests/distributed/training/test_exact_resume.py has fsdp."""
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_a_killed_and_restarted_run_is_as_planned(killed: tuple[Command, RunLayo
     assert "DEFECT" not in output + shown
 
 
-@pytest.mark.soak  # on ranks without a launcher around them: tests/distributed/test_equivalence.py
+@pytest.mark.soak  # on ranks without a launcher around them: tests/distributed/training/test_equivalence.py
 def test_world_size_one_and_two_see_the_same_loss_curve(
     reference: dict[str, RunLayout], tmp_path: Path
 ) -> None:

@@ -165,8 +165,8 @@ def view(
     now: float,
     damage: Sequence[JournalDamage] = (),
 ) -> RunView:
-    """Return the state of a run by its journals' events and their damage, its nodes' heartbeat files as read,
-    the processes that are alive, and the time in s since the epoch. Pure; it never raises.
+    """Return the state of a run, by its history and the content of each node's heartbeat file; `now` is in
+    Unix seconds. Pure: no history makes it raise.
     """
     created = history.created.fields if history.created else {}
     attempts, current = _attempts(history, heartbeats, liveness)

@@ -1,6 +1,6 @@
 """Going on at another world size or under another strategy, on real ranks, by the trainer.
 
-Bit-exactness at the same size and strategy: tests/distributed/test_exact_resume.py.
+Bit-exactness at the same size and strategy: tests/distributed/training/test_exact_resume.py.
 """
 
 from collections import Counter

@@ -31,7 +31,7 @@ from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
         pytest.param("ddp", 2, "background", marks=pytest.mark.soak),
         pytest.param("fsdp", 2, "at once", marks=pytest.mark.soak),
         ("fsdp", 2, "background"),
-        # of our trainer: tests/distributed/test_exact_resume.py
+        # of our trainer: tests/distributed/training/test_exact_resume.py
         pytest.param("hsdp", 4, "background", marks=pytest.mark.soak),
     ],
 )

@@ -75,7 +75,7 @@ def test_a_home_that_cannot_be_used_is_said(tmp_path: Path) -> None:
 
 
 def test_before_the_first_paint_nothing_heavy_is_imported(tmp_path: Path) -> None:
-    worker = Path(__file__).parents[2] / "benchmarks" / "window_start_worker.py"
+    worker = Path(__file__).parents[2] / "benchmarks" / "workers" / "window_start_worker.py"
     env = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "TORCHDECK_HOME": str(tmp_path / "home")}
     done = subprocess.run(
         [sys.executable, str(worker), "first"],

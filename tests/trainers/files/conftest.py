@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.training.written_files import written_files
+from support.written.written_files import written_files
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from support.training.written_metrics import STEPS, loss_at
-from support.training.written_mlflow import write_mlflow
+from support.written.written_metrics import STEPS, loss_at
+from support.written.written_mlflow import write_mlflow
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.trainers.files.csv_file import CsvFile
 from torchdeck.trainers.files.growing import FileReader

@@ -13,10 +13,10 @@ import pytest
 from torch.utils.tensorboard import SummaryWriter
 
 from support.system.trainers_python import ABSENT, trainers_python
-from support.training import written_old_runs
-from support.training.written_files import written_files
-from support.training.written_metrics import STEPS, loss_at
-from support.training.written_mlflow import write_mlflow
+from support.written import written_old_runs
+from support.written.written_files import written_files
+from support.written.written_metrics import STEPS, loss_at
+from support.written.written_mlflow import write_mlflow
 from torchdeck.cli.main import main
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.taking_over import NotResumableError, resume

@@ -27,7 +27,7 @@ dist.all_reduce(torch.ones(1))
 """
 
 
-@pytest.mark.soak  # test_headless.py shows one; each line is recognised in tests/runs/test_troubleshooting.py
+@pytest.mark.soak  # test_headless.py shows one; tests/runs/failures/test_troubleshooting.py reads each line
 @pytest.mark.parametrize(
     ("kind", "title", "line"),
     [

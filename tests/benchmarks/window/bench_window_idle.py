@@ -18,7 +18,7 @@ from benchmarks.rows import Row
 from support.cli.command import Command
 from support.gui.desktop import desktop
 
-WORKER = Path(__file__).with_name("window_idle_worker.py")
+WORKER = Path(__file__).parents[1] / "workers/window_idle_worker.py"
 SECONDS = 30
 """Over which processor time is counted."""
 HISTORY = 6_000

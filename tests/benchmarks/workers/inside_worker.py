@@ -12,7 +12,7 @@ import torch
 from transformers import Trainer, TrainingArguments
 from transformers import trainer as trainer_module
 
-from benchmarks.inside_hooks import Hooks, in_turn
+from benchmarks.workers.inside_hooks import Hooks, in_turn
 
 TURNS, STEPS = int(sys.argv[1]), int(sys.argv[2])
 

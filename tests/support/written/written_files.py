@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.system.trainers_python import ABSENT, trainers_python
-from support.training import written_metrics
+from support.written import written_metrics
 
 
 def written_files(factory: pytest.TempPathFactory, worker: str) -> Path:

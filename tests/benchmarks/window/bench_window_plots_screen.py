@@ -23,7 +23,7 @@ def run() -> list[Row]:
     with desktop() as screen:
         done = subprocess.run(
             [sys.executable, str(HERE)],
-            env={**os.environ, **screen.environment, "PYTHONPATH": str(HERE.parents[1])},
+            env={**os.environ, **screen.environment, "PYTHONPATH": str(HERE.parents[2])},
             stdout=subprocess.PIPE,
             text=True,
             timeout=LIMIT,
@@ -35,7 +35,7 @@ def run() -> list[Row]:
 
 def _measure() -> None:
     """In a process of its own, as the screen is chosen once."""
-    from benchmarks.bench_window_plots import run as measured
+    from benchmarks.window.bench_window_plots import run as measured
 
     print(json.dumps([dataclasses.asdict(row) for row in measured()]))
 

@@ -23,7 +23,7 @@ from torchdeck.environment import DistributedConfig
 
 pytestmark = pytest.mark.processes
 
-SCRIPT = Path(__file__).parents[1] / "fakes" / "who_am_i.py"
+SCRIPT = Path(__file__).parents[2] / "fakes" / "who_am_i.py"
 LAUNCHER = (
     "RANK",
     "WORLD_RANK",

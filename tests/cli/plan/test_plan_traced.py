@@ -166,7 +166,7 @@ def test_a_model_of_1024_layers_says_what_is_counted_and_ctrl_c_ends_it(
 
 
 @pytest.mark.processes
-@pytest.mark.soak  # tests/launching/test_tracing_process.py refuses one too
+@pytest.mark.soak  # tests/launching/facts/test_tracing_process.py refuses one too
 def test_a_recipe_that_raises_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.rows import Row
 from support.gui.desktop import desktop
 
-WORKER = Path(__file__).with_name("window_start_worker.py")
+WORKER = Path(__file__).parents[1] / "workers/window_start_worker.py"
 STARTS = 7
 FIRST_PAINT = 0.5
 """Seconds from the start of the process."""

@@ -14,7 +14,7 @@ import torch
 from lightning import pytorch as lightning
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.inside_hooks import Hooks, in_turn
+from benchmarks.workers.inside_hooks import Hooks, in_turn
 
 TURNS, STEPS = int(sys.argv[1]), int(sys.argv[2])
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from support.training.written_metrics import loss_at
+from support.written.written_metrics import loss_at
 
 _TABLES = """
 CREATE TABLE runs (

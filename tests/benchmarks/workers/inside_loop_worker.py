@@ -10,7 +10,7 @@ import time
 
 import torch
 
-from benchmarks.inside_hooks import Hooks, in_turn
+from benchmarks.workers.inside_hooks import Hooks, in_turn
 
 TURNS, STEPS = int(sys.argv[1]), int(sys.argv[2])
 

@@ -321,7 +321,7 @@ def test_a_password_is_kept_in_the_keyring_when_that_is_asked_for(
     made = hosts(1)
     password = made.allow_passwords(1, "canary-Pass 56")
     inventory_path(command.home).write_text(made.nodes_toml().replace("client_key", "no_key"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "support.hosts.file_keyring.FileKeyring")
     monkeypatch.setenv("TESTS_KEYRING_FILE", str(tmp_path / "secrets"))
     code, seen = typed(command, ["nodes", "trust", "node1", "--keyring", "keep"], [("Password of", password)])

@@ -16,7 +16,7 @@ from torchdeck.distributed.group.agreement import AgreementError, check_agreemen
 
 pytestmark = pytest.mark.processes
 
-SCRIPT = Path(__file__).parent.parent / "support" / "ranks" / "agreement_ranks.py"
+SCRIPT = Path(__file__).parents[2] / "support" / "ranks" / "agreement_ranks.py"
 CONFIG = {"seed": 7, "config": {"training": {"lr": 0.001, "steps": 40}, "model": {"layers": [1, 2]}}}
 
 

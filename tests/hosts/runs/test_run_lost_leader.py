@@ -55,7 +55,7 @@ def test_a_leader_that_never_returns_loses_the_run_and_no_more(across: AcrossOf,
     assert deleted.returncode == 0, deleted.stderr
 
 
-@pytest.mark.soak  # when it is given up, and what is said then: tests/launching/test_lost_leader.py
+@pytest.mark.soak  # when it is given up, and what is said then: tests/launching/control/test_lost_leader.py
 def test_a_range_that_loses_its_leader_and_another_node_is_given_up_too(
     across: AcrossOf, tmp_path: Path
 ) -> None:
@@ -143,7 +143,7 @@ def test_stop_now_has_an_end_though_no_node_ever_answers_again(across: AcrossOf,
     assert deleted.returncode == 0, deleted.stderr
 
 
-@pytest.mark.soak  # on one machine: tests/launching/test_controller.py
+@pytest.mark.soak  # on one machine: tests/launching/control/test_controller.py
 def test_stop_now_has_an_end_though_the_leaders_agent_is_stopped(across: AcrossOf, tmp_path: Path) -> None:
     """Its host answers, so only its heartbeat tells. The other host has given it up and ended its ranks."""
     hosts = across(2)
