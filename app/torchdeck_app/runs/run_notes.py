@@ -10,7 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLineEdit, QPlainTextEdit, QWidget
 
-from torchdeck.runs.folders.notes import Note, parse_tags, read_notes
+from torchdeck.runs.folders.notes import Note, StepNote, parse_tags, read_notes
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.shown_text import shown
 from torchdeck.use_cases.table.notes import change_notes
@@ -78,6 +78,13 @@ class RunNotes(QObject):
             )
 
         self._run("writing tags and notes", lambda: change_notes(self._home, ids, change))
+
+    def write_step(self, run_id: str, given: StepNote) -> None:
+        """Write a note on a moment of a run; without text, remove it."""
+        self._run(
+            "writing tags and notes",
+            lambda: change_notes(self._home, (run_id,), lambda note: note.with_step(given)),
+        )
 
     def _run(self, name: str, call: Callable[[], dict[str, Note]]) -> None:
         self._operations.run(

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QStackedWidget, QWidget
 
+from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.comparison import CompareView
@@ -25,6 +26,8 @@ class ShownRuns(QStackedWidget):
 
     command_asked = Signal(object, str)
     """A RunCommand, and the id of the run."""
+    note_given = Signal(str, object)
+    """Emitted with the id of a run, and a StepNote on it."""
     run_asked = Signal(str)
     """Emitted with the id of another run to show."""
     page_changed = Signal()
@@ -43,6 +46,7 @@ class ShownRuns(QStackedWidget):
         self._commands = commands
         self._entries: tuple[RunEntry, ...] = ()
         self._page_state: Mapping[str, Any] = {}
+        self._notes: Mapping[str, Note] = {}
         self._baseline = ""
         """Id of the run that is drawn under the curves of all others."""
         self._is_entered = False
@@ -151,6 +155,8 @@ class ShownRuns(QStackedWidget):
         made.command_asked.connect(lambda what: self.command_asked.emit(what, entry.id))
         made.clone_from_asked.connect(lambda path: self._commands.clone(entry.layout, path))
         made.run_asked.connect(self.run_asked)
+        made.plots.note_given.connect(lambda note: self.note_given.emit(entry.id, note))
+        made.plots.set_notes(self._notes.get(entry.id, Note()).steps)
         made.seen.connect(lambda _seen: self.page_changed.emit())
         self._show(made)
 
@@ -160,6 +166,12 @@ class ShownRuns(QStackedWidget):
             return
         self._keep_page_state()
         self._show(CompareView(self._theme, self._operations, entries))
+
+    def set_notes(self, notes: Mapping[str, Note]) -> None:
+        """Show the notes on moments of the run in sight."""
+        self._notes = notes
+        if self.page is not None:
+            self.page.plots.set_notes(notes.get(self.page.run_layout.root.name, Note()).steps)
 
     def toggle_baseline(self, run_id: str) -> None:
         """Draw this run under the curves of all others, or no longer."""

@@ -8,6 +8,7 @@ import pytest
 from torchdeck.runs.folders.notes import (
     NewerNotesError,
     Note,
+    StepNote,
     parse_tags,
     read_notes,
 )
@@ -49,3 +50,11 @@ def test_marks_are_kept_and_older_versions_read_a_file_without_them(tmp_path: Pa
     change_notes(tmp_path, ("a",), lambda _note: marked)
     assert read_notes(tmp_path) == {"a": marked}
     assert '"v": 2' in (tmp_path / "notes.json").read_text()
+
+
+def test_notes_on_moments_are_kept_by_time_and_go_without_text() -> None:
+    late, early = StepNote(20.0, 2, "late"), StepNote(10.0, None, "early")
+    note = Note().with_step(late).with_step(early)
+    assert note.steps == (early, late)
+    assert note.with_step(StepNote(20.0, 2, "")).steps == (early,)
+    assert note.with_step(StepNote(20.0, 2, "later")).steps[1].text == "later"

@@ -22,7 +22,8 @@ STRIP = 24
 """Height in pixels."""
 _REACH = 6
 _LABEL = "checkpoints"
-MarkKind = Literal["attempt", "checkpoint", "failure"]
+_BALLOON = ((-5, -5), (5, -5), (5, 2), (-1, 2), (-4, 5), (-4, 2), (-5, 2))
+MarkKind = Literal["attempt", "checkpoint", "failure", "note"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ class Mark:
 
 
 class MarkStrip(pyqtgraph.GraphicsWidget):
-    """Strip of markers aligned with the plots: ◆ a checkpoint, ▸ the start of an attempt, ✕ a failure."""
+    """Strip of markers aligned with the plots.
+
+    ◆ a checkpoint, ▸ the start of an attempt, ✕ a failure, a speech balloon for a note.
+    """
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -57,7 +61,8 @@ class MarkStrip(pyqtgraph.GraphicsWidget):
     def summary(self) -> str:
         """Return how many there are, for screen readers."""
         kinds = [mark.kind for mark in self._marks]
-        return ", ".join(counted(kinds.count(kind), kind) for kind in ("attempt", "checkpoint"))
+        always, notes = ("attempt", "checkpoint"), ("note",) if "note" in kinds else ()
+        return ", ".join(counted(kinds.count(kind), kind) for kind in (*always, *notes))
 
     def set_across(self, across: Across, moments: Moments) -> None:
         """Show the same range of x as the plots."""
@@ -106,6 +111,15 @@ class MarkStrip(pyqtgraph.GraphicsWidget):
             painter.drawLine(QLineF(x, 2, x, STRIP - 2))
             painter.setBrush(QColor(palette.text))
             painter.drawPolygon(QPolygonF([QPointF(x, 2), QPointF(x + 7, 6), QPointF(x, 10)]))
+        elif mark.kind == "note":
+            painter.setPen(QPen(QColor(palette.warn), 1.5))
+            painter.setBrush(QColor(palette.surface))
+            painter.drawPolygon(
+                [
+                    QPointF(x + i, y + j)
+                    for i, j in ((-5, -5), (5, -5), (5, 2), (-1, 2), (-4, 5), (-4, 2), (-5, 2))
+                ]
+            )
         else:
             painter.setPen(QPen(QColor(palette.bad), 2))
             painter.drawLine(QLineF(x - 4, y - 4, x + 4, y + 4))

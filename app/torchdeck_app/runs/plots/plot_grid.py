@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.folders.notes import StepNote
 from torchdeck.runs.plots.exchange import Answer, Request
 from torchdeck.runs.plots.plot_reader import PlotReader
 from torchdeck.runs.plots.x_axis import Across
@@ -38,6 +39,9 @@ _GATHER = 25
 class PlotGrid(RunPanel):
     """Live plots of one run, or of several overlaid."""
 
+    note_given = Signal(object)
+    """Emitted with the user's StepNote; without text it is to be removed."""
+
     def __init__(self, theme: Theme, layout: RunLayout, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
@@ -47,6 +51,8 @@ class PlotGrid(RunPanel):
         self._node = ""
         self._pins: tuple[float, ...] = ()
         """Unix times whose values stay in sight, whatever x shows."""
+        self._marks: tuple[Mark, ...] = ()
+        self._notes: tuple[StepNote, ...] = ()
         self._baseline: tuple[RunLayout, str] | None = None
         self._alone = ""
         """Key of the plot that is shown alone."""
@@ -142,7 +148,17 @@ class PlotGrid(RunPanel):
 
     def set_marks(self, marks: tuple[Mark, ...]) -> None:
         """Show these markers in the strip under the loss."""
-        self.sheet.set_marks(marks)
+        self._marks = marks
+        self._show_marks()
+
+    def set_notes(self, notes: tuple[StepNote, ...]) -> None:
+        """Show the user's notes on moments in the strip."""
+        self._notes = notes
+        self._show_marks()
+
+    def _show_marks(self) -> None:
+        notes = (Mark(each.time, each.step, "note", each.text) for each in self._notes)
+        self.sheet.set_marks((*self._marks, *notes))
 
     def set_runs(self, layouts: list[RunLayout], names: Sequence[str] = ()) -> None:
         """Overlay several runs, each in a colour of its own.
@@ -305,6 +321,11 @@ class PlotGrid(RunPanel):
             self._pins = kept if near else (*kept, time)
             self._show_pins()
 
+    def _ask_note(self, plot: Plot) -> None:
+        if self._answer is not None:
+            notes = self.sheet.strip.places()
+            self.menus.ask_note(plot, self._answer, notes, self.note_given.emit)
+
     def unpin(self) -> None:
         """Remove all pins."""
         self._pins = ()
@@ -352,7 +373,14 @@ class PlotGrid(RunPanel):
             self.menus.choose_limits(plot, self._choices)
 
     def _fill_menu(self, plot: Plot, menu: QMenu) -> None:
-        self.menus.fill(plot, menu, self._choices, self._layouts, self.unpin if self._pins else None)
+        more: list[tuple[str, Callable[[], object]]] = []
+        if plot.cursor_x is not None:
+            more.append(("Pin or unpin the values at the crosshair (P)", plot.vb.pin_asked.emit))
+            if len(self._layouts) == 1:
+                more.append(("Note at the crosshair…", lambda: self._ask_note(plot)))
+        if self._pins:
+            more.append(("Remove all pins", self.unpin))
+        self.menus.fill(plot, menu, self._choices, self._layouts, more)
 
     def _bring_into_sight(self, place: QRect) -> None:
         self._scroll.ensureVisible(place.left(), place.bottom(), 0, 0)

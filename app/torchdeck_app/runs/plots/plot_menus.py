@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLineEdit, QMenu, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QInputDialog, QLineEdit, QMenu, QWidget
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.folders.notes import StepNote
 from torchdeck.runs.plots.catalogue import Metric
+from torchdeck.runs.plots.exchange import Answer
+from torchdeck.runs.plots.x_axis import x_text
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.choices import Choices, YAxis
 from torchdeck_app.runs.plots.chooser import MetricChooser
 from torchdeck_app.runs.plots.exporting import Exporting
+from torchdeck_app.runs.plots.geometry import LEFT
+from torchdeck_app.runs.plots.marks import Mark
 from torchdeck_app.runs.plots.plot import Plot
 from torchdeck_app.widgets.panel import GRID, label
+
+_NEAR = 6.0
+"""Pixels within which the crosshair is at a note."""
 
 
 class PlotMenus:
@@ -52,15 +61,47 @@ class PlotMenus:
         dialog.given.connect(lambda low, high: self._choose(choices.with_limits(key, low, high)))
         dialog.open()
 
+    def ask_note(
+        self,
+        plot: Plot,
+        answer: Answer,
+        places: Sequence[tuple[float, Mark]],
+        given: Callable[[StepNote], object],
+    ) -> None:
+        """Ask for a note at the crosshair of a plot; a note near it is changed.
+
+        Args:
+            plot: the plot.
+            answer: what it shows.
+            places: pixels and marks in the strip.
+            given: called with the note; its text is empty if it is to be removed.
+        """
+        x = plot.cursor_x
+        time = None if x is None else answer.moments.time_at(x)
+        if x is None or time is None:
+            return
+        at = LEFT + plot.area.across.pixel(x)
+        notes = [mark for place, mark in places if mark.kind == "note" and abs(place - at) <= _NEAR]
+        note = StepNote(time, round(x) if answer.kind == "step" else None, "")
+        for mark in notes[:1]:
+            note = StepNote(mark.time, mark.step, mark.text)
+        dialog = QInputDialog(self._window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setWindowTitle("Note")
+        dialog.setLabelText(f"Note at {x_text(answer.kind, x)} (empty removes it)")
+        dialog.setTextValue(note.text)
+        dialog.textValueSelected.connect(lambda text: given(replace(note, text=text.strip())))
+        dialog.open()
+
     def fill(
         self,
         plot: Plot,
         menu: QMenu,
         choices: Choices,
         layouts: Sequence[RunLayout],
-        unpin: Callable[[], None] | None,
+        more: Sequence[tuple[str, Callable[[], object]]],
     ) -> None:
-        """Fill our part of the context menu of one plot; `unpin` removes the pins, if there are any."""
+        """Fill our part of the context menu of one plot; `more` are further entries and what they do."""
         menu.clear()
         key = plot.plotted.key
         log = menu.addAction("Logarithmic values")
@@ -71,11 +112,8 @@ class PlotMenus:
         menu.addAction("Show this plot alone").triggered.connect(lambda: plot.vb.enlarged.emit(True))  # noqa: FBT003 - Qt's signal
         hide = menu.addAction("Hide this plot")
         hide.triggered.connect(lambda: self._choose(choices.with_shown(key, on=False)))
-        pin = menu.addAction("Pin or unpin the values at the crosshair (P)")
-        pin.setEnabled(plot.cursor_x is not None)
-        pin.triggered.connect(plot.vb.pin_asked)
-        if unpin is not None:
-            menu.addAction("Remove all pins").triggered.connect(unpin)
+        for text, act in more:
+            menu.addAction(text).triggered.connect(lambda _=False, act=act: act())
         menu.addSeparator()
         self.exporting.add_actions(menu, plot, layouts)
 

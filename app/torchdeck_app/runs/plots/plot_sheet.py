@@ -9,7 +9,7 @@ from itertools import pairwise
 import pyqtgraph
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QPaintEvent, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QGraphicsScene, QGraphicsWidget, QMenu, QWidget
+from PySide6.QtWidgets import QApplication, QGraphicsScene, QGraphicsWidget, QMenu, QWidget
 
 from torchdeck.runs.plots.catalogue import LOSS, Metric
 from torchdeck.runs.plots.exchange import Moments, PlotData
@@ -32,7 +32,8 @@ _REACH = 6
 _AT_A_TIME = 0.006
 """Seconds of drawing per turn of the event loop."""
 
-pyqtgraph.setConfigOption("exitCleanup", False)  # noqa: FBT003 - nothing of it is left when the window closes
+# Qt already drops mouse moves that come too fast, and nothing is left to clean up when the window closes
+pyqtgraph.setConfigOptions(exitCleanup=False, mouseRateLimit=-1)
 
 
 class PlotSheet(pyqtgraph.GraphicsView):
@@ -240,7 +241,8 @@ class PlotSheet(pyqtgraph.GraphicsView):
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
         super().leaveEvent(event)
-        self.pointed.emit(None)
+        if QApplication.activePopupWidget() is None:  # the menu of a plot acts at the crosshair
+            self.pointed.emit(None)
 
     def _point(self, at: QPointF) -> None:
         """Move the crosshair to the pointer; the plot under it shows more than the others."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,19 @@ _VERSION = 2
 
 
 @dataclass(frozen=True)
+class StepNote:
+    """Note on one moment of a run."""
+
+    time: float
+    """Unix seconds."""
+    step: int | None
+    """Step at that time, if the run logs steps."""
+    text: str
+
+
+@dataclass(frozen=True)
 class Note:
-    """Tags, note and marks on one run."""
+    """Tags, notes and marks on one run."""
 
     tags: tuple[str, ...] = ()
     text: str = ""
@@ -28,9 +40,17 @@ class Note:
     """It stays on top of the list, and is not deleted."""
     archived: bool = False
     """It is hidden in the list unless archived runs are asked for."""
+    steps: tuple[StepNote, ...] = ()
+    """Notes on moments, by time."""
 
     def __bool__(self) -> bool:
         return self != Note()
+
+    def with_step(self, given: StepNote) -> Note:
+        """Return a copy with this note at its time; without text, with none there."""
+        others = [each for each in self.steps if each.time != given.time]
+        kept = [*others, given] if given.text else others
+        return replace(self, steps=tuple(sorted(kept, key=lambda each: each.time)))
 
 
 class NewerNotesError(Refusal):
@@ -75,8 +95,12 @@ def notes_document(notes: Mapping[str, Note]) -> dict[str, Any]:
 
 
 def _item(note: Note) -> dict[str, Any]:
-    marks = {name: True for name in _MARKS if getattr(note, name)}
-    return {"tags": list(note.tags), "text": note.text, **({"name": note.name} if note.name else {}), **marks}
+    item: dict[str, Any] = {"tags": list(note.tags), "text": note.text}
+    if note.name:
+        item["name"] = note.name
+    if note.steps:
+        item["steps"] = [{"time": each.time, "step": each.step, "text": each.text} for each in note.steps]
+    return item | {name: True for name in _MARKS if getattr(note, name)}
 
 
 _MARKS = ("pinned", "archived")
@@ -90,5 +114,18 @@ def _note(value: Any) -> Note:
         tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
         text if isinstance(text, str) else "",
         name if isinstance(name, str) else "",
-        *(value.get(mark) is True for mark in _MARKS),
+        pinned=value.get("pinned") is True,
+        archived=value.get("archived") is True,
+        steps=_steps(value.get("steps")),
     )
+
+
+def _steps(value: Any) -> tuple[StepNote, ...]:
+    """Return the valid ones of some notes on moments."""
+    found = []
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, Mapping) and isinstance(item.get("text"), str):
+            time, step = item.get("time"), item.get("step")
+            if isinstance(time, (int, float)) and math.isfinite(time):
+                found.append(StepNote(float(time), step if isinstance(step, int) else None, item["text"]))
+    return tuple(sorted(found, key=lambda each: each.time))

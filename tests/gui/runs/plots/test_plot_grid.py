@@ -10,11 +10,12 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QImage, QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox
+from PySide6.QtWidgets import QApplication, QComboBox, QInputDialog
 from pytestqt.qtbot import QtBot
 
 from support.values.metrics import opened, rank_folder, segment_path, write_columns, write_rows
 from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.folders.notes import StepNote
 from torchdeck.runs.plots.x_axis import X_NAMES
 from torchdeck_app.runs.plots.chooser import MetricChooser
 from torchdeck_app.runs.plots.geometry import LEFT
@@ -358,6 +359,30 @@ def test_values_are_pinned_in_all_plots_whatever_x_shows(
     QTest.mouseMove(view, at)
     QTest.mouseClick(view, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ControlModifier, at)
     assert plot.pinned() == ()
+
+
+def test_a_note_at_the_crosshair_is_a_mark_of_the_strip(
+    qtbot: QtBot, board: PlotGrid, tmp_path: Path
+) -> None:
+    """Asked for in the menu of a plot; next to one, that one is changed."""
+    make(tmp_path)
+    plot = shown(qtbot, board)
+    given: list[StepNote] = []
+    board.note_given.connect(given.append)
+    for text in ("lr lowered", ""):
+        QTest.mouseMove(board.sheet.viewport(), place(plot, 2990))
+        QTest.mouseMove(board.sheet.viewport(), place(plot, 3000))
+        menu = plot.getContextMenus(None)
+        menu.aboutToShow.emit()
+        next(each for each in menu.actions() if each.text() == "Note at the crosshair…").trigger()
+        dialog = board.findChildren(QInputDialog)[-1]
+        assert dialog.textValue() == "".join(each.text for each in given)
+        dialog.setTextValue(text)
+        dialog.accept()
+        board.set_notes(tuple(each for each in given[-1:] if each.text))
+    assert given[0].step == pytest.approx(3000, abs=5)
+    assert (given[0].time, given[0].step) == (given[1].time, given[1].step)
+    assert board.sheet.strip.places() == []
 
 
 def test_csv_has_every_row_exactly(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
