@@ -23,12 +23,12 @@ from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
 
-MOST = 8
-"""Maximum number of runs compared at once, which is the number of colours."""
+MOST = 64
+"""Maximum number of runs compared at once. Above eight, as many as colours, plots show mean and deviation."""
 
 
 class CompareView(QWidget):
-    """View of two to eight runs."""
+    """View of two to 64 runs."""
 
     def __init__(
         self,

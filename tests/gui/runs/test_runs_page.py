@@ -356,8 +356,9 @@ def test_several_selected_runs_are_compared(qtbot: QtBot, opened: Opened, tmp_pa
 
 
 def test_a_comparison_says_how_many_of_the_selected_runs_it_shows(
-    qtbot: QtBot, opened: Opened, tmp_path: Path
+    qtbot: QtBot, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("torchdeck_app.runs.comparison.MOST", 8)
     for number in range(1, 10):
         add_run(tmp_path, number)
     place = opened(tmp_path)

@@ -221,6 +221,22 @@ def test_several_runs_are_laid_over_each_other(tmp_path: Path) -> None:
     ]
 
 
+def test_more_than_eight_runs_are_their_mean_and_deviation(tmp_path: Path) -> None:
+    """A run counts as far as it goes; of its ranks, the median does."""
+    values = np.stack([long_run(tmp_path / f"r{run}", 100, rank=0, shift=run) for run in range(9)])
+    long_run(tmp_path / "short", 50)
+    folders = [*(tmp_path / f"r{run}" for run in range(9)), tmp_path / "short"]
+    plot = reader(*folders).answer(Request((("loss", 100),), zoom=(0, 99))).plots["loss"]
+    assert not plot.curves
+    (band,) = plot.bands
+    assert (band.spread, len(band.members)) == (True, 10)
+    late = band.x > 60
+    np.testing.assert_allclose(band.median[late], values.mean(axis=0)[61:][: late.sum()], atol=0.1)
+    np.testing.assert_allclose((band.high - band.low)[late] / 2, np.std(np.arange(9)), atol=0.1)
+    texts = [entry.label for entry in at(plot, 70.0, "")]
+    assert texts == ["mean", "mean + deviation", "mean − deviation"]
+
+
 def test_a_baseline_is_one_dashed_curve_under_the_others(tmp_path: Path) -> None:
     """Of many ranks their median; where it ends does not move the axis of x, but its values that of y."""
     long_run(tmp_path / "one", 100)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QLineF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
+from torchdeck.runs.plots.bands import MOST_CURVES
 from torchdeck.runs.plots.entries import Entry
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.curves import series_colour
@@ -88,7 +89,7 @@ class RunNames(QWidget):
     def set_names(self, names: Sequence[str]) -> None:
         """Show the runs in the order of their colours."""
         self._names = tuple(names)
-        self.setVisible(len(names) > 1)
+        self.setVisible(1 < len(names) <= MOST_CURVES)  # more have no colours of their own
         self.setAccessibleName(f"Compared runs: {', '.join(names)}")
         self._fit()
 

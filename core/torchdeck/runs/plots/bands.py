@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchdeck.metrics import Window
-from torchdeck.runs.plots.exchange import Array, Band
+from torchdeck.runs.plots.exchange import Array, Band, Curve
 
 MOST_CURVES = 8
 """Number of series above which a band is drawn."""
@@ -41,6 +41,34 @@ def band(label: str, colour: int, x: Array, members: Sequence[str], windows: Seq
         tuple(members),
         middles[:, filled].astype(np.float32),
     )
+
+
+def spread(label: str, colour: int, curves: Sequence[Curve], columns: int) -> Band:
+    """Return the mean of some curves, and their standard deviation below and above it, over their range of x.
+
+    Curves are interpolated linearly, and count where they are; the deviation is that of the population.
+
+    Args:
+        label: name in the legend.
+        colour: index into the palette's series.
+        curves: curves with ascending x; at least one of them has a point.
+        columns: number of columns of equal width.
+    """
+    known = [curve for curve in curves if np.isfinite(curve.y).any()]
+    ends = [curve.x[np.isfinite(curve.y)][[0, -1]] for curve in known]
+    x = np.linspace(min(low for low, _ in ends), max(high for _, high in ends), columns)
+    values = np.stack(
+        [
+            np.interp(x, curve.x[finite], curve.y[finite], left=np.nan, right=np.nan)
+            for curve in known
+            for finite in (np.isfinite(curve.y),)
+        ]
+    )
+    values = values[:, (there := np.isfinite(values).any(axis=0))]
+    mean, deviation = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    members = tuple(curve.label for curve in known)
+    lines = mean - deviation, mean, mean + deviation
+    return Band(label, colour, x[there], *lines, members, values.astype(np.float32), spread=True)
 
 
 def median(values: Array) -> Array:

@@ -89,15 +89,22 @@ def nearest(x: Array, to: float) -> int:
 
 def _of_band(band: Band, column: int, unit: Unit, *, several: bool) -> list[Entry]:
     tail = f" {band.label}" if several else ""
-    values = band.values[:, column]
-    greatest = "max"
-    if np.isfinite(values).any():
-        greatest = f"max ({band.members[int(np.where(np.isnan(values), -np.inf, values).argmax())]})"
-    parts = (("median", band.median), (greatest, band.high), ("min", band.low))
+    if band.spread:
+        parts = [("mean", band.median), ("mean + deviation", band.high), ("mean − deviation", band.low)]
+    else:
+        parts = [("median", band.median), (_greatest(band, column), band.high), ("min", band.low)]
     return [
         Entry(f"{name}{tail}", band.colour, value_text(float(line[column]), unit), float(line[column]))
         for name, line in parts
     ]
+
+
+def _greatest(band: Band, column: int) -> str:
+    """Return the name of the maximum, with the member that has it."""
+    values = band.values[:, column]
+    if not np.isfinite(values).any():
+        return "max"
+    return f"max ({band.members[int(np.where(np.isnan(values), -np.inf, values).argmax())]})"
 
 
 def _value_at(curve: Curve, x: float) -> float | None:

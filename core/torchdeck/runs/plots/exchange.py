@@ -59,7 +59,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class Band:
-    """Band of too many series to tell apart: minimum, median and maximum of them in each column."""
+    """Band of too many series to tell apart: three lines of them in each column.
+
+    Those of ranks are minimum, median and maximum; those of runs (`spread`) are the mean, and the standard
+    deviation below and above it.
+    """
 
     label: str
     colour: int
@@ -73,6 +77,8 @@ class Band:
     """Middle of each member in each column, shape (members, columns)."""
     breaks: tuple[float, ...] = ()
     """Same as for a curve."""
+    spread: bool = False
+    """Whether the lines are mean and standard deviation."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from torchdeck.metrics import Owner, Window
 from torchdeck.runs.folders.rank_nodes import rank_words
-from torchdeck.runs.plots.bands import MOST_CURVES, band
+from torchdeck.runs.plots.bands import MOST_CURVES, band, spread
 from torchdeck.runs.plots.catalogue import Metric
 from torchdeck.runs.plots.exchange import Array, Band, Curve, PlotData
 from torchdeck.runs.plots.mapping import Mapping
@@ -173,15 +173,18 @@ class RunPart:
 
 
 def merged(parts: Sequence[RunPart]) -> PlotData:
-    """Merge the contributions of all runs into one plot."""
+    """Merge the contributions of all runs into one plot; those of many runs as their mean and deviation."""
     curves: list[Curve] = []
     bands: list[Band] = []
+    if len({part.number for part in parts}) > MOST_CURVES:
+        bands = _spreads(parts)
     odd: list[Array] = []
     count = 0
     for part in parts:
-        drawn, bundled = part.drawn()
-        curves += drawn
-        bands += bundled
+        if not bands or not bands[0].spread:
+            drawn, bundled = part.drawn()
+            curves += drawn
+            bands += bundled
         places, found = part.odd()
         odd.append(places)
         count += found
@@ -194,6 +197,17 @@ def merged(parts: Sequence[RunPart]) -> PlotData:
         np.concatenate(odd) if odd else np.empty(0),
         count,
     )
+
+
+def _spreads(parts: Sequence[RunPart]) -> list[Band]:
+    """Return a band per metric over all runs; of the ranks of a run, their median counts."""
+    found: dict[int, list[Curve]] = {}
+    for part in parts:
+        for at, curve in enumerate(part.medians()):
+            if np.isfinite(curve.y).any():
+                found.setdefault(at, []).append(replace(curve, label=part.label))
+    labels, columns = parts[0].metric.labels, parts[0].span.columns
+    return [spread(labels[at], at, curves, columns) for at, curves in sorted(found.items())]
 
 
 def with_baseline(plot: PlotData, curves: Sequence[Curve]) -> PlotData:
