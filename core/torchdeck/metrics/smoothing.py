@@ -54,6 +54,29 @@ def averages(values: NDArray[np.float64], weight: float, last: float = 0.0, coun
     return Averages(smoothed, lasts, counts)
 
 
+def window_means(values: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
+    """Return the mean of the last `rows` finite values at each value; the first ones of as many as there are.
+
+    Values that are not finite stay as they are and do not count.
+
+    Args:
+        values: shape (n,).
+        rows: width of the window, 1 or more.
+
+    Raises:
+        ValueError: the window has no rows.
+    """
+    if rows < 1:
+        raise ValueError(f"a window has 1 row or more, not {rows}")
+    finite = np.isfinite(values)
+    sums = np.concatenate(([0.0], np.cumsum(values[finite])))
+    last = np.arange(1, len(sums))
+    first = np.maximum(last - rows, 0)
+    found = values.copy()
+    found[finite] = (sums[last] - sums[first]) / (last - first)
+    return found
+
+
 def _decaying(x: NDArray[np.float64], weight: float, last: float) -> NDArray[np.float64]:
     """Compute last = weight · last + (1 - weight) · x after each x; a tile at a time, as one matrix
     product.

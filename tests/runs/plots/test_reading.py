@@ -12,6 +12,7 @@ from support.values.metrics import opened, rank_folder, segment_path, write_colu
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 from torchdeck.metrics import Series, Window
+from torchdeck.metrics.smoothing import window_means
 from torchdeck.runs.plots.bands import band, median
 from torchdeck.runs.plots.catalogue import catalogue
 from torchdeck.runs.plots.entries import at, latest, nearest_member
@@ -165,6 +166,27 @@ def test_smoothing_draws_the_average_and_keeps_what_was_logged(tmp_path: Path) -
     np.testing.assert_allclose(plot.curves[0].y, wanted, rtol=1e-9)
     assert plot.curves[0].raw is not None
     np.testing.assert_array_equal(plot.curves[0].raw[1], values)
+
+
+def test_smoothing_by_a_window_is_the_mean_of_its_rows(tmp_path: Path) -> None:
+    """As many as smooth about as much as that weight does; of many rows, each column keeps its extremes."""
+    values = long_run(tmp_path, 3000)
+    wanted = np.array([values[max(0, row - 9) : row + 1].mean() for row in range(3000)])
+    near = Request(LOSS, smoothing=0.9, by_window=True, zoom=(100, 300))
+    curve = reader(tmp_path).answer(near).plots["loss"].curves[0]
+    np.testing.assert_allclose(curve.y, wanted[100:301])
+    np.testing.assert_array_equal(curve.x, np.arange(100, 301))
+    whole = reader(tmp_path).answer(Request((("loss", 50),), smoothing=0.9, by_window=True))
+    curve = whole.plots["loss"].curves[0]
+    assert len(curve.x) == 2 * 2 * 50
+    assert (curve.y.min(), curve.y.max()) == (pytest.approx(wanted.min()), pytest.approx(wanted.max()))
+
+
+def test_a_window_passes_over_what_is_no_number() -> None:
+    found = window_means(np.array([1.0, np.nan, 3.0, 5.0, np.inf]), 2)
+    np.testing.assert_array_equal(found, [1.0, np.nan, 2.0, 4.0, np.inf])
+    with pytest.raises(ValueError, match="1 row or more"):
+        window_means(np.zeros(1), 0)
 
 
 def test_a_logarithmic_x_axis_shows_the_first_steps_as_wide_as_the_last(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ class Choices:
     limits: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     """Key → ends of the y axis; None follows the data."""
     smoothing: float = 0.0
+    by_window: bool = False
+    """Whether smoothing is the mean of a window, instead of an exponential average."""
     order: tuple[str, ...] = ()
     """Keys in the user's order; others follow in the catalogue's order."""
     shown: Mapping[str, bool] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Choices:
             "log_y": sorted(self.other_y),
             "limits": {key: list(ends) for key, ends in self.limits.items()},
             "smoothing": self.smoothing,
+            "by_window": self.by_window,
             "order": list(self.order),
             "shown": dict(self.shown),
         }
@@ -106,6 +109,7 @@ class Choices:
             if isinstance(limits, dict)
             else {},
             min(max(float(smoothing), 0.0), MOST_SMOOTHING) if isinstance(smoothing, (int, float)) else 0.0,
+            value.get("by_window") is True,
             tuple(_texts(value.get("order"))),
             {key: on for key, on in shown.items() if isinstance(on, bool)} if isinstance(shown, dict) else {},
         )

@@ -257,6 +257,7 @@ class PlotGrid(RunPanel):
                 self._choices.log_x,
                 self._zoom,
                 self._choices.smoothing,
+                self._choices.by_window,
                 self._until,
                 self._ended,
                 self._node,

@@ -9,6 +9,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QSlider, QToolButton, QVBoxLayout, QWidget
 
+from torchdeck.runs.plots.run_part import window_of
 from torchdeck.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.choices import MOST_SMOOTHING, Choices
@@ -57,20 +58,7 @@ class PlotToolbar(QWidget):
         self._named(self.nodes, "Nodes", "Whose ranks, GPUs and host are shown")
         self.nodes.hide()
         self.nodes.activated.connect(lambda _: self.node_chosen.emit(self.nodes.currentData()))
-        self._smoothing = QSlider(Qt.Orientation.Horizontal)
-        self._smoothing.setRange(0, 100)
-        self._smoothing.setMinimumWidth(48)
-        self._smoothing.setMaximumWidth(112)
-        self._smoothing.setMinimumHeight(3 * GRID)
-        self._named(
-            self._smoothing,
-            "Smoothing",
-            "Weight of the moving average, as in TensorBoard; logged values are drawn pale behind it",
-        )
-        self._smoothing.valueChanged.connect(self._smooth)
-        self._smoothing_name = label("Smoothing", Type.BODY, "secondary")
-        self._weight = label("off", role="secondary")
-        self._weight.setFixedWidth(self._weight.fontMetrics().horizontalAdvance("0.999") + 4)
+        self._make_smoothing()
         self.pause = self._action(
             "Pause", "pause", "Ctrl+Shift+P", "Stop following; new points wait", on=True
         )
@@ -99,6 +87,30 @@ class PlotToolbar(QWidget):
         self._lay_out()
         theme.changed.connect(self._draw_icons)
         self._draw_icons()
+        self._say_weight()
+
+    def _make_smoothing(self) -> None:
+        self._smoothing = QSlider(Qt.Orientation.Horizontal)
+        self._smoothing.setRange(0, 100)
+        self._smoothing.setMinimumWidth(48)
+        self._smoothing.setMaximumWidth(112)
+        self._smoothing.setMinimumHeight(3 * GRID)
+        self._named(
+            self._smoothing,
+            "Smoothing",
+            "Weight of the moving average, or rows of the window; logged values are drawn pale behind it",
+        )
+        self._smoothing.valueChanged.connect(self._smooth)
+        self._smoothing_name = label("Smoothing", Type.BODY, "secondary")
+        self._weight = QToolButton()
+        self._weight.setCheckable(True)
+        self._named(
+            self._weight,
+            "Mean of a window",
+            "Smooth by the mean of the last rows, instead of an exponential average as in TensorBoard",
+        )
+        self._weight.setFixedWidth(self._weight.fontMetrics().horizontalAdvance("1,000 rows") + 2 * GRID)
+        self._weight.toggled.connect(self._choose_window)
 
     def set_choices(self, choices: Choices) -> None:
         """Show these choices without emitting a signal."""
@@ -110,6 +122,8 @@ class PlotToolbar(QWidget):
             self._smoothing.setValue(position_of(choices.smoothing))
             self.log_x.setChecked(choices.log_x)
             self.log_y.setChecked(choices.log_y)
+        with QSignalBlocker(self._weight):
+            self._weight.setChecked(choices.by_window)
         self._say_weight()
 
     def show_kind(self, kind: XKind, asked: XKind) -> None:
@@ -230,7 +244,12 @@ class PlotToolbar(QWidget):
 
     def _say_weight(self) -> None:
         weight = self._choices.smoothing
-        self._weight.setText(f"{weight:.3g}" if weight else "off")
+        text = f"{window_of(weight):,} rows" if self._choices.by_window else f"{weight:.3g}"
+        self._weight.setText(text if weight else "off")
+
+    def _choose_window(self, on: bool) -> None:  # noqa: FBT001 - Qt's signal
+        self._choose(replace(self._choices, by_window=on))
+        self._say_weight()
 
     def _choose_kind(self, number: int) -> None:
         if _KINDS[number] == self._choices.kind:  # already requested, and not available

@@ -26,6 +26,8 @@ class Request:
     zoom: tuple[float, float] | None = None
     """Range of x; None for everything."""
     smoothing: float = 0.0
+    by_window: bool = False
+    """Whether the average is that of the last 1 / (1 - smoothing) rows, instead of an exponential one."""
     until: float | None = None
     """Unix seconds after which nothing is shown."""
     ended: bool = False

@@ -145,7 +145,18 @@ class PlotReader:
                 wanted if len(self._runs) == 1 else [(run.own(metric), columns) for metric, columns in wanted]
             )
             for metric, span, windows in _read(run, mapping, own, request, kind, shown):
-                part = RunPart(run, mapping, kind, metric, span, windows, request.smoothing, label, number)
+                part = RunPart(
+                    run,
+                    mapping,
+                    kind,
+                    metric,
+                    span,
+                    windows,
+                    request.smoothing,
+                    label,
+                    number,
+                    request.by_window,
+                )
                 parts[metric.key].append(part)
         plots = {key: merged(found) for key, found in parts.items()}
         return self._over_baseline(plots, wanted, request, kind, shown)
@@ -167,7 +178,16 @@ class PlotReader:
         request = replace(request, node="", until=None)
         for metric, span, windows in _read(run, mapping, own, request, kind, shown):
             part = RunPart(
-                run, mapping, kind, metric, span, windows, request.smoothing, self._baseline_name, BASELINE
+                run,
+                mapping,
+                kind,
+                metric,
+                span,
+                windows,
+                request.smoothing,
+                self._baseline_name,
+                BASELINE,
+                request.by_window,
             )
             plots[metric.key] = with_baseline(plots[metric.key], part.medians())
         return plots

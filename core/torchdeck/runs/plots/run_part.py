@@ -16,10 +16,20 @@ from torchdeck.runs.plots.catalogue import Metric
 from torchdeck.runs.plots.exchange import Array, Band, Curve, PlotData
 from torchdeck.runs.plots.mapping import Mapping
 from torchdeck.runs.plots.run_reader import RunReader, Span
+from torchdeck.runs.plots.stretches import thinned
 from torchdeck.runs.plots.x_axis import XKind, by_time
 
 _AVERAGE_FINER = 2
 """Factor by which the average's columns are finer than the plot's: it cannot fall back to single rows."""
+
+
+_LOG_FINER = 8
+"""Factor by which evenly spaced columns are finer on a logarithmic axis."""
+
+
+def window_of(weight: float) -> int:
+    """Return the width in rows of the window that smooths about as much as an average of this weight."""
+    return max(1, round(1 / (1 - weight)))
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,7 @@ class RunPart:
     label: str
     """Name of the run; empty if it is the only one."""
     number: int
+    by_window: bool = False
 
     def drawn(self) -> tuple[list[Curve], list[Band]]:
         """Return curves if they can be told apart, else one band per metric."""
@@ -119,15 +130,19 @@ class RunPart:
         breaks = self._breaks(name, owner)
         if not self.smoothing or not len(x) or self.metric.unit == "count":
             return Curve(label, colour, x, y, None, rows is not None, latest, dashed, breaks, short)
-        finer = Span(
-            self.span.axis,
-            self.span.low,
-            self.span.high,
-            _AVERAGE_FINER * self.span.columns,
-            self.span.log,
-        )
-        average = self._columns(self.run.smoothed(name, owner, finer, self.smoothing))
+        average = self._average(name, owner)
         return Curve(label, colour, *average, (x, y), rows is not None, latest, dashed, breaks, short)
+
+    def _average(self, name: str, owner: Owner) -> tuple[Array, Array]:
+        span = self.span
+        columns = _AVERAGE_FINER * span.columns
+        if self.by_window:
+            means = self.run.window_means(name, owner, span, window_of(self.smoothing))
+            native = means.times if span.axis == "time" else means.steps.astype(float)
+            x, y = thinned(native, _finite(means.values), columns * (_LOG_FINER if span.log else 1))
+            return self._x(x), y
+        finer = Span(span.axis, span.low, span.high, columns, span.log)
+        return self._columns(self.run.smoothed(name, owner, finer, self.smoothing))
 
     def _breaks(self, name: str, owner: Owner) -> tuple[float, ...]:
         """Return x of the starts of later attempts, if x is a time."""

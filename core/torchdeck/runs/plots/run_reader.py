@@ -11,6 +11,7 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.metrics import Grid, Owner, RunMetrics, Series, Window, rows_between, sampled
+from torchdeck.metrics.smoothing import window_means
 from torchdeck.quantities import size
 from torchdeck.runs.folders.rank_nodes import RankNodes
 from torchdeck.runs.plots.catalogue import OWN, Metric
@@ -21,6 +22,8 @@ from torchdeck.runs.training_progress import roles_of_run
 from torchdeck.trainers.metric_roles import LOSS, ROLES, STEP_TIME, TOKENS, Roles
 
 _KNOTS = 4096
+_MOST_ROWS = 1 << 20
+"""Rows of which a mean over a window is computed: 20 ms."""
 _REFERENCE = (LOSS, STEP_TIME, TOKENS)
 """Roles of metrics with one row per step, by preference."""
 
@@ -225,6 +228,20 @@ class RunReader:
             log=span.log,
             smoothing=weight,
         )
+
+    def window_means(self, name: str, owner: Owner, span: Span, rows: int) -> Series:
+        """Return the mean of the last `rows` rows at each row in the range.
+
+        Runs of more than a million rows are sampled evenly, and the window by the same factor.
+        """
+        series = sampled(self.metrics, name, owner, most=_MOST_ROWS, effective=not by_time_axis(span))
+        whole = sum(
+            part.rows for part, _ in self.metrics.parts(name, owner, effective=not by_time_axis(span))
+        )
+        stride = max(1, round(whole / max(len(series), 1)))
+        means = replace(series, values=window_means(series.values, max(1, rows // stride)))
+        native = means.times if by_time_axis(span) else means.steps.astype(float)
+        return means.picked((native >= span.low) & (native <= span.high))
 
     def breaks(self, name: str, owner: Owner, span: Span) -> tuple[float, ...]:
         """Return the unix times of the first rows of later attempts; none if x is a step.

@@ -32,3 +32,20 @@ def within(x: Array, low: float, high: float) -> slice:
         return slice(0, len(x))
     first = int(np.searchsorted(x, low, "left")) - 1
     return slice(max(first, 0), int(np.searchsorted(x, high, "right")) + 1)
+
+
+def thinned(x: Array, y: Array, columns: int) -> tuple[Array, Array]:
+    """Return minimum and maximum of each column of equal width; the points themselves if they are few.
+
+    Args:
+        x: ascending, shape (n,).
+        y: shape (n,); NaN counts only if a column has nothing else.
+        columns: number of columns.
+    """
+    if len(x) <= 2 * columns:
+        return x, y
+    starts = np.unique(np.searchsorted(x, np.linspace(x[0], x[-1], columns + 1)[:-1]))
+    ends = np.append(starts[1:], len(x)) - 1
+    found = np.empty(2 * len(starts))
+    found[0::2], found[1::2] = np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)
+    return np.repeat((x[starts] + x[ends]) / 2, 2), found

@@ -85,6 +85,12 @@ def place(plot: Plot, x: float) -> QPoint:
     return at.toPoint()
 
 
+def hover(board: PlotGrid, plot: Plot, x: float) -> None:
+    """Move the pointer to x; from elsewhere, as it may be there since the test before."""
+    QTest.mouseMove(board.sheet.viewport(), place(plot, x) - QPoint(20, 0))
+    QTest.mouseMove(board.sheet.viewport(), place(plot, x))
+
+
 def drag(board: PlotGrid, plot: Plot, first: float, last: float) -> None:
     """Drag over the plot from one x to another."""
     press(board, Qt.MouseButton.LeftButton, place(plot, first), place(plot, last))
@@ -205,7 +211,7 @@ def test_the_cursor_goes_through_all_plots_and_says_its_time(
     plot = shown(qtbot, board)
     times: list[float | None] = []
     board.cursor_moved.connect(times.append)
-    QTest.mouseMove(board.sheet.viewport(), place(plot, 3000))
+    hover(board, plot, 3000)
     assert times[-1] == pytest.approx(START + 3000, abs=5)
     assert board.sheet.plot("step_time").cursor_x == pytest.approx(3000, abs=5)
     count = len(times)
@@ -342,7 +348,7 @@ def test_values_are_pinned_in_all_plots_whatever_x_shows(
     plot = shown(qtbot, board)
     view = board.sheet.viewport()
     at = place(plot, 3000)
-    QTest.mouseMove(view, at)
+    hover(board, plot, 3000)
     QTest.mouseClick(view, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ControlModifier, at)
     (pin,) = board.sheet.plot("step_time").pinned()
     assert pin.x == pytest.approx(3000, abs=5)
@@ -356,7 +362,7 @@ def test_values_are_pinned_in_all_plots_whatever_x_shows(
     (pin,) = plot.pinned()
     assert pin.texts[0] in ("49 min 58 s", "49 min 59 s", "50 min 0 s", "50 min 1 s")
     at = place(plot, pin.x)
-    QTest.mouseMove(view, at)
+    hover(board, plot, pin.x)
     QTest.mouseClick(view, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ControlModifier, at)
     assert plot.pinned() == ()
 
@@ -370,8 +376,7 @@ def test_a_note_at_the_crosshair_is_a_mark_of_the_strip(
     given: list[StepNote] = []
     board.note_given.connect(given.append)
     for text in ("lr lowered", ""):
-        QTest.mouseMove(board.sheet.viewport(), place(plot, 2990))
-        QTest.mouseMove(board.sheet.viewport(), place(plot, 3000))
+        hover(board, plot, 3000)
         menu = plot.getContextMenus(None)
         menu.aboutToShow.emit()
         next(each for each in menu.actions() if each.text() == "Note at the crosshair…").trigger()
