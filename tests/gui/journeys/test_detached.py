@@ -34,6 +34,10 @@ def goes_on(runs: RunRegistry) -> bool:
     return isinstance(view, RunView) and not view.is_over and len(view.attempts) == 1
 
 
+LOSS_HEIGHT = 232
+"""Pixels."""
+
+
 def assert_whole(window: Window, screen: Desktop, picture: Path) -> None:
     """The run is open as it was, and its loss drawn from the first step to the last."""
     window.wait("running", "StateBadge", LONG)
@@ -41,7 +45,8 @@ def assert_whole(window: Window, screen: Desktop, picture: Path) -> None:
     def is_drawn() -> bool:
         plot = window.wait("Plots of Loss", "PlotSheet")
         screen.screenshot(picture)
-        columns = coloured(picture, plot.rect)
+        left, top, width, height = plot.rect  # of all plots; the loss is the uppermost
+        columns = coloured(picture, (left, top, width, min(height, LOSS_HEIGHT)))
         if not columns:
             return False
         # from the axis on, without a gap; beyond the last step the axis continues to a round number

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
     QComboBox,
+    QGraphicsView,
     QLabel,
     QLineEdit,
     QMenu,
@@ -95,7 +96,9 @@ def seen(name: str, kind: str, *, whole: bool) -> list[dict[str, Any]]:
         for widget in [top, *top.findChildren(QWidget)] if top.isVisible() else []:
             if not widget.isVisible() or not may_fit(widget, name, kind, whole=whole):
                 continue
-            if not widget.visibleRegion().isEmpty():
+            # a view of graphics covers itself
+            seen = widget.viewport() if isinstance(widget, QGraphicsView) else widget
+            if not seen.visibleRegion().isEmpty():
                 found += [part for part in parts(widget) if fits(part, name, kind, whole=whole)]
     return found
 

@@ -277,7 +277,11 @@ class Plot(pyqtgraph.PlotItem):
         self.vb.rbScaleBox.setPen(QPen(fill, 0))
         fill.setAlphaF(0.18)
         self.vb.rbScaleBox.setBrush(fill)
+        if self.legend is not None:
+            self.legend.setLabelTextColor(palette.text)
+            self.legend.clear()  # its texts keep their colour
         self._show_levels(self.content.levels)
+        self._list_series()
         self._show_focus()
         self._show_cursor()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QSlider, QToolButton, QVBoxLayout, QWidget
 
@@ -23,6 +23,8 @@ _ALL = 1000
 """Stretch factor that gives a message all free space."""
 _NAMED = 900
 """Minimum width in pixels for the slider's label next to it; below, only the tooltip names it."""
+_WHOLE, _LEAST = 820, 560
+"""Minimum widths in pixels of the whole bar, and of one without what the menus of plots have as well."""
 _AXIS = 7
 """Visible letters of the axis name; the list shows all."""
 _KINDS: tuple[XKind, ...] = tuple(X_NAMES)
@@ -155,9 +157,16 @@ class PlotToolbar(QWidget):
             note.style().polish(note)
             self._place_note()
 
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        """Return a width at which only what is nowhere else has to be there."""
+        whole = super().minimumSizeHint()
+        return QSize(min(whole.width(), _LEAST), whole.height())
+
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
         self._smoothing_name.setVisible(self.width() >= _NAMED)
+        for button in self._in_menus:
+            button.setVisible(self.width() >= _WHOLE)
         self._place_note()
 
     def _place_note(self) -> None:
@@ -166,7 +175,8 @@ class PlotToolbar(QWidget):
         items = [row.itemAt(at) for at in range(row.count())]
         others = [item for item in items if item is not None and item.widget() is not self.note]
         taken = sum(item.minimumSize().width() + GRID for item in others if not item.isEmpty()) + 4 * GRID
-        below = self.note.fontMetrics().horizontalAdvance(self.note.text()) > self.width() - taken
+        needed = self.note.fontMetrics().horizontalAdvance(self.note.text())
+        below = needed > max(0, self.width() - taken)
         if below == (row.indexOf(self.note) < 0):
             return
         if below:
@@ -188,8 +198,10 @@ class PlotToolbar(QWidget):
         self._column.addLayout(row)
         row.setSpacing(GRID)
         row.addWidget(self._axis)
-        for action in (self.log_x, self.log_y, self.limits):
-            row.addWidget(self._button(action))
+        self._in_menus = [self._button(self.log_y), self._button(self.limits)]
+        row.addWidget(self._button(self.log_x))
+        for button in self._in_menus:
+            row.addWidget(button)
         row.addWidget(self.nodes)
         row.addSpacing(GRID)
         row.addWidget(self._smoothing_name)
