@@ -83,14 +83,16 @@ class Shared:
             pixmap: its picture.
             bounds: place of the picture in the item.
         """
-        device = painter.deviceTransform()
-        corner, ratio = device.map(bounds.topLeft()), device.m11() or 1.0
-        left, top = round(corner.x()), round(corner.y())
-        place = QRectF(left / ratio, top / ratio, bounds.width(), bounds.height())
+        ratio = pixmap.devicePixelRatio()
+        corner = painter.worldTransform().map(
+            bounds.topLeft()
+        )  # deviceTransform() is of the window, not of the view
+        left, top = round(corner.x() * ratio) / ratio, round(corner.y() * ratio) / ratio
+        place = QRectF(left, top, bounds.width(), bounds.height())
         seen = QRectF((self.exposed & place.toAlignedRect()).boundingRect()) & place
         if not seen.isEmpty():
             source = QRectF((seen.topLeft() - place.topLeft()) * ratio, seen.size() * ratio)
-            shift = bounds.topLeft() - corner / ratio
+            shift = bounds.topLeft() - corner
             painter.drawPixmap(seen.translated(shift), pixmap, source)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PySide6.QtCore import QPoint, QRect
 from PySide6.QtGui import QImage, QPainter
 from pytestqt.qtbot import QtBot
 
@@ -53,6 +54,21 @@ def test_the_loss_shrinks_until_its_axis_and_the_saves_are_in_sight(qtbot: QtBot
     assert loss.size().height() >= 136
     board.resize(800, 700)
     qtbot.waitUntil(lambda: loss.size().height() == 232)
+
+
+def test_plots_are_painted_where_the_view_lies_in_its_window(qtbot: QtBot, board: PlotGrid) -> None:
+    """Axes and curves, too, of which the exposed part alone is painted."""
+    room = board._scroll.viewport()
+    place = QRect(room.mapTo(board, QPoint()), room.size())
+    assert place.topLeft() != QPoint()
+    board.sheet.set_cursor(None)
+    own = board.sheet.grab(QRect(QPoint(), room.size())).toImage()
+
+    def is_painted() -> bool:
+        board.sheet.viewport().repaint()
+        return board.screen().grabWindow(board.winId(), *place.getRect()).toImage() == own
+
+    qtbot.waitUntil(is_painted)
 
 
 def test_the_axis_box_says_what_is_shown_though_another_was_asked_for(qtbot: QtBot, board: PlotGrid) -> None:
