@@ -134,6 +134,10 @@ class RunModel(QAbstractItemModel):
             self._keys, self._columns = KEYS, self._columns[: len(KEYS)]
             self._summaries.clear()
             self.endRemoveColumns()
+            # Qt adjusts the indexes of groups alone, not those of the runs in them
+            for index in self.persistentIndexList():
+                if index.column() >= len(KEYS):
+                    self.changePersistentIndex(index, QModelIndex())
         if extra:
             self.beginInsertColumns(QModelIndex(), len(KEYS), len(KEYS) + len(extra) - 1)
             self._keys = (*KEYS, *extra)
@@ -326,10 +330,10 @@ class RunModel(QAbstractItemModel):
 
     def _name_of(self, index: QModelIndex) -> tuple[str, bool]:
         """Return the id of a run, or the title of a group and True."""
-        row = self.data(index, ROW)
-        if isinstance(row, Row):
-            return row.entry.id, False
-        return self._sections[index.row()].title, True
+        group = index.internalId()
+        if self._group and not group:
+            return self._sections[index.row()].title, True
+        return self._sections[max(0, group - 1)].rows[index.row()].entry.id, False
 
     def _found(self, name: tuple[str, bool], column: int, groups: Mapping[str, int]) -> QModelIndex:
         text, is_group = name

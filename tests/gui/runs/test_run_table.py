@@ -263,3 +263,15 @@ def test_pinned_runs_are_on_top_and_archived_ones_hidden(table: RunTable) -> Non
     assert table.view.filter.archived
     table.view_menu.archived_asked.emit(False)
     assert table.select(run_id(2)), "a run that is opened is shown though it is archived"
+
+
+def test_columns_that_go_take_nothing_of_a_selected_run_in_a_group_along(table: RunTable) -> None:
+    seeds(table)
+    table.set_columns(("training.seed", "gn"))
+    table.set_group("seed")
+    assert table.select(run_id(1))
+    table.set_columns(None)
+    assert [each.id for each in table.selected()] == [run_id(1)]
+    table.set_group("")
+    assert [each.id for each in table.selected()] == [run_id(1)]
+    assert table.model.data(table.model.index(0, len(KEYS) - 1)) == ""
