@@ -119,7 +119,7 @@ def _group_cells(section: Section, columns: Sequence[str]) -> tuple[str, ...]:
     texts = []
     for name in columns:
         found = summary(row.sortable(name) for row in section.rows)
-        same = in_common(value_text(name, row.value(name)) for row in section.rows)
+        same = in_common(filter(None, (value_text(name, row.value(name)) for row in section.rows)))
         texts.append(same or ("-" if found is None else found.text))
     return (section.title, f"{len(section.rows):,}", *texts)
 
@@ -128,6 +128,6 @@ def _group_json(section: Section, columns: Sequence[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name in columns:
         found = summary(row.sortable(name) for row in section.rows)
-        same = in_common(value_text(name, row.value(name)) for row in section.rows)
+        same = in_common(filter(None, (value_text(name, row.value(name)) for row in section.rows)))
         values[name] = (same or None) if found is None else found._asdict()
     return {"group": section.title, "runs": [row.entry.id for row in section.rows], "values": values}
