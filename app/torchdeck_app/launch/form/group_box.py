@@ -209,14 +209,12 @@ class GroupBox(QWidget):
             kept = old is not None and old.state.key == field.key
             self.rows[field.path] = before.pop(field.path) if kept else self._make_row(field)
         for gone in (*before.values(), *self._headings.values()):
-            self._fields.removeWidget(gone)
             gone.hide()
             gone.deleteLater()
         self._headings = {}
         for path, row in self.rows.items():
             self._add_before(path)
-            self._fields.removeWidget(row)
-            self._fields.addWidget(row)
+            self._fields.addWidget(row)  # at the end, from wherever it was
 
     def _add_before(self, path: KeyPath) -> None:
         """Add what stands above the row of `path`: its heading, if it is the first there, and the head."""
@@ -228,7 +226,6 @@ class GroupBox(QWidget):
             self._fields.addWidget(shown)
         first = next((path for path in self.rows if path[:1] == ("run",)), None)
         if self._head is not None and path == first:
-            self._fields.removeWidget(self._head)
             self._fields.addWidget(self._head)
 
     def _show_rows(self) -> None:

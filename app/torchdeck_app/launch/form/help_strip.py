@@ -19,12 +19,14 @@ from PySide6.QtWidgets import (
 
 from torchdeck.config.documentation import KeyHelp, help_of
 from torchdeck.config.keys import Key
-from torchdeck_app.theme.fonts import Type
+from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.panel import GRID, label
 
 _LINES = 2
 _TOOLTIP = 80
+_CODE = ("Default", "In the file", "Command line")
+"""Facts in a fixed-width face."""
 _HIGHEST = 260
 _LOWEST = 80
 """Heights of the whole help in pixels; it scrolls if it is higher."""
@@ -151,45 +153,58 @@ class FullHelp(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._texts = QWidget()
-        self.link = HelpLink(parent=self._texts)
+        self._description = _text()
+        self.link = HelpLink()
         self.link.setText("Open the reference")
-        self._grid = QGridLayout(self._texts)
-        self._grid.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
+        self._grid = QGridLayout()
+        self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setHorizontalSpacing(2 * GRID)
         self._grid.setVerticalSpacing(4)
         self._grid.setColumnStretch(1, 1)
+        self._column = QVBoxLayout(self._texts)
+        self._column.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
+        self._column.setSpacing(4)
+        self._column.addWidget(self._description)
+        self._column.addLayout(self._grid)
+        self._column.addWidget(self.link, 0, Qt.AlignmentFlag.AlignLeft)
+        self._column.addStretch(1)
         self.setWidget(self._texts)
         self._shown: KeyHelp | None = None
-        self._labels: list[QLabel] = []
+        self._rows: list[tuple[QLabel, QLabel]] = []
+        """Labels of the facts, kept for the next key."""
 
     def show_help(self, shown: KeyHelp) -> None:
         """Show the help of another key."""
         if shown == self._shown:
             return
         self._shown = shown
-        for old in self._labels:
-            self._grid.removeWidget(old)
-            old.deleteLater()
-        self._grid.removeWidget(self.link)
-        self._labels = []
-        self._add(label(shown.description, wrap=True), 0, 0, 2)
-        for row, (name, text) in enumerate(shown.facts, 1):
-            self._add(label(name, role="secondary"), row, 0, 1)
-            code = name in ("Default", "In the file", "Command line")
-            value = label(text, Type.MONO if code else Type.BODY, wrap=True)
-            value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._add(value, row, 1, 1)
+        self._description.setText(shown.description)
+        while len(self._rows) < len(shown.facts):
+            self._add_row()
+        for index, row in enumerate(self._rows):
+            name, text = shown.facts[index] if index < len(shown.facts) else ("", "")
+            row[0].setText(name)
+            row[1].setFont(font(Type.MONO if name in _CODE else Type.BODY))
+            row[1].setText(text)
+            for each in row:
+                each.setVisible(bool(name))
         self.link.set_page(shown.page)
-        self._grid.addWidget(self.link, len(shown.facts) + 1, 0, 1, 2, Qt.AlignmentFlag.AlignLeft)
         self.updateGeometry()
 
     def text(self) -> str:
         """Return all of it, line by line."""
-        return "\n".join(shown.text() for shown in self._labels)
+        rows = [f"{name.text()}: {value.text()}" for name, value in self._rows if name.text()]
+        return "\n".join([self._description.text(), *rows])
+
+    def _add_row(self) -> None:
+        row = _text("secondary"), _text()
+        for column, each in enumerate(row):
+            self._grid.addWidget(each, len(self._rows), column, Qt.AlignmentFlag.AlignTop)
+        self._rows.append(row)
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
         width = self.width() or super().sizeHint().width()
-        return QSize(width, min(self._grid.totalHeightForWidth(width), _HIGHEST))
+        return QSize(width, min(self._column.totalHeightForWidth(width), _HIGHEST))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
         return QSize(0, min(self.sizeHint().height(), _LOWEST))
@@ -199,7 +214,11 @@ class FullHelp(QScrollArea):
         if event.oldSize().width() != event.size().width():
             self.updateGeometry()
 
-    def _add(self, shown: QLabel, row: int, column: int, columns: int) -> None:
-        shown.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self._grid.addWidget(shown, row, column, 1, columns)
-        self._labels.append(shown)
+
+def _text(role: str = "") -> QLabel:
+    """Return a label for a text of several lines, which can be selected if it has no role."""
+    made = label(role=role, wrap=True)
+    made.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+    if not role:
+        made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return made
