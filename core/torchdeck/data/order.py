@@ -33,6 +33,8 @@ _WORD = 1 << 64
 class PositionError(Refusal, ValueError):
     """A position is invalid, or does not match the data set."""
 
+    page = "data#batch-plans"
+
 
 def position_counts(value: Any, names: tuple[str, ...]) -> list[int]:
     """Return the fields `names` of any kind of position, as from its `to_json`: whole numbers of at least 0.

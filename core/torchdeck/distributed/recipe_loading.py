@@ -17,6 +17,8 @@ from torchdeck.contract.refusal import Refusal
 class RecipeError(Refusal):
     """The recipe, its data or its settings cannot be trained; the message gives a remedy."""
 
+    page = "recipes#your-own-model"
+
 
 class RecipeImportError(RecipeError):
     """The recipe file raised during import; `__cause__` is its exception, from its own line on."""

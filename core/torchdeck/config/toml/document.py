@@ -234,6 +234,8 @@ class _Scanner:
 class EditError(Refusal, ValueError):
     """A text cannot be changed as requested: it is not TOML, or the key is not allowed there."""
 
+    page = "reference/run-toml"
+
     is_usage = True
 
 

@@ -80,6 +80,8 @@ Side = Literal["mine", "theirs"]
 class MergeError(Refusal, ValueError):
     """The texts cannot be merged by key: one is not TOML, or a change cannot be written into the other."""
 
+    page = "reference/run-toml"
+
 
 @dataclass(frozen=True)
 class Conflict:

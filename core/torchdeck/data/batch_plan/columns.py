@@ -203,3 +203,5 @@ def _gather(values: Column, offsets: Column, chosen: Ints) -> tuple[Column, Colu
 
 class BatchPlanError(Refusal, ValueError):
     """A batch plan cannot be built, read, written or sharded; the message says what to do."""
+
+    page = "data#batch-plans"

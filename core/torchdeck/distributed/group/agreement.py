@@ -46,6 +46,8 @@ class Group(Protocol):
 class AgreementError(RecipeError):
     """Ranks differ in a value that must be the same; the message names it, the ranks and their values."""
 
+    page = "library#every-rank-makes-the-same-calls"
+
 
 @runtime_checkable
 class CallingGroup(Protocol):

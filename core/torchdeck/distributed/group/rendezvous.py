@@ -36,6 +36,8 @@ _LONGEST_PAUSE = 0.25
 class RendezvousError(RecipeError):
     """Not all ranks arrived in time; the message says which are missing, where and what to do."""
 
+    page = "trouble/hangs#connections"
+
 
 def join(config: DistributedConfig, *, backend: str, device: torch.device | None = None) -> None:
     """Join the default process group; return when all ranks are there.

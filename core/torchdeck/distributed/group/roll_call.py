@@ -38,6 +38,8 @@ _LONGEST_PAUSE = 0.25
 class MissingCallError(RecipeError):
     """Ranks did not all make the same collective call; the message names the ranks and their calls."""
 
+    page = "library#every-rank-makes-the-same-calls"
+
 
 def group_store() -> Store:
     """Return the store of the default process group."""

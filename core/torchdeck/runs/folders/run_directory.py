@@ -21,6 +21,8 @@ ID_TRIES = 8
 class RunDirectoryError(Refusal):
     """A run directory cannot be created or is not one; the message says which and why."""
 
+    page = "index#where-runs-are-stored"
+
 
 class NoRunDirectoryError(RunDirectoryError):
     """The named path is not the directory of a run."""

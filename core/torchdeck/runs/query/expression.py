@@ -40,6 +40,8 @@ _DEEPEST = 50
 class QueryError(Refusal):
     """An expression cannot be read; the message says where."""
 
+    page = "window#runs"
+
 
 class Expression(Protocol):
     """Condition on the values of a run."""

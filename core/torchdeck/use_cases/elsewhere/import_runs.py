@@ -37,6 +37,8 @@ _KNOWN = (
 class ImportRefusedError(Refusal):
     """There is nothing to import; the message names the searched folder."""
 
+    page = "start/running#import-finished-trainings"
+
     is_usage = True
 
 

@@ -47,6 +47,8 @@ LOGIN_LIMIT = 20.0
 class WatchRefusedError(Refusal):
     """There is nothing to watch; the message says why."""
 
+    page = "start/running#watch-it"
+
     is_usage = True
 
 
