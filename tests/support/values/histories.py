@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from torchdeck.contract.journal import Event
+from torchdeck.runs.links import UP, LinkState
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage
 from torchdeck.runs.run_state import Liveness, NodeLiveness
@@ -95,3 +96,21 @@ def agent_started(at: float = 100.5, *, adopted: bool = False) -> Event:
 def running_run() -> list[Event]:
     """The agent's journal of a run in mid-training."""
     return [agent_started(), started(), event("running", 102.0, attempt=1)]
+
+
+def folded(
+    node: list[Event],
+    liveness: Liveness = ALIVE,
+    *,
+    journal: list[Event] | None = None,
+    now: float = 110.0,
+    beat: dict[str, Any] | None = None,
+    damage: Sequence[JournalDamage] = (),
+) -> RunView:
+    """The view of a run on this machine with these events of its agent."""
+    events = controller_journal() if journal is None else journal
+    return fold("r", events, {"localhost": node}, {"localhost": beat or {}}, liveness, now, damage)
+
+
+def clock(offset: float) -> LinkState:
+    return LinkState("localhost", UP, since=100.0, clock_offset=offset, clock_error=0.01)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from support.values.histories import (
     AGENT,
@@ -17,34 +14,20 @@ from support.values.histories import (
     DEAD,
     POWER_CUT,
     agent_started,
+    clock,
     controller_journal,
     created,
     ended,
     event,
     failure,
     finished,
-    fold,
+    folded,
     running_run,
     started,
 )
 from torchdeck.contract.journal import Event
 from torchdeck.runs.links import UP, LinkState
-from torchdeck.runs.replay.journal_damage import JournalDamage
 from torchdeck.runs.run_state import Liveness, NodeLiveness, RunState
-from torchdeck.runs.view import RunView
-
-
-def folded(
-    node: list[Event],
-    liveness: Liveness = ALIVE,
-    *,
-    journal: list[Event] | None = None,
-    now: float = 110.0,
-    beat: dict[str, Any] | None = None,
-    damage: Sequence[JournalDamage] = (),
-) -> RunView:
-    events = controller_journal() if journal is None else journal
-    return fold("r", events, {"localhost": node}, {"localhost": beat or {}}, liveness, now, damage)
 
 
 @pytest.mark.parametrize(
@@ -281,12 +264,6 @@ def test_a_smaller_attempt_says_who_was_given_up_and_what_changed() -> None:
     )
 
 
-def test_late_heartbeat_is_said() -> None:
-    """An agent that is alive and has not written for long is a warning."""
-    late = folded(running_run(), beat={"t": 105.0}, now=135.0)
-    assert late.warnings[0] == "no sign of the agent on localhost for 30 s"
-
-
 def test_the_time_between_a_stop_and_a_resume_is_no_silence() -> None:
     """Before the new agent writes, the heartbeat is the old one: silence counts from the agent's start."""
     first = [*running_run(), ended(1, "stopped"), finished("CANCELLED", resumable=True)]
@@ -296,40 +273,6 @@ def test_the_time_between_a_stop_and_a_resume_is_no_silence() -> None:
     assert folded(again, journal=journal, beat=beat, now=162.0).troubles == ()
     late = folded(again, journal=journal, beat=beat, now=181.0)
     assert [trouble.text for trouble in late.troubles] == ["no sign of the agent on localhost for 20 s"]
-
-
-def test_torn_journal_is_tolerated_and_said() -> None:
-    """Lines that could not be read are counted in a warning, also after the end."""
-    view = folded([*running_run(), finished()], DEAD, damage=[JournalDamage("journal.jsonl", lines=2)])
-    assert view.state is RunState.SUCCEEDED
-    assert "2 lines of journal.jsonl" in view.warnings[0]
-
-
-NODE_DAMAGE = JournalDamage("nodes/localhost/journal.jsonl", "localhost", lines=1)
-CANCELLED = [
-    *running_run(),
-    event("stopping", 103.0, kind="graceful", why="user"),
-    ended(outcome="stopped"),
-    finished("CANCELLED", why="stop requested"),
-]
-
-
-@pytest.mark.parametrize("missing", range(len(CANCELLED)))
-def test_a_damaged_line_never_turns_a_cancelled_run_into_a_failed_one(missing: int) -> None:
-    left = CANCELLED[:missing] + CANCELLED[missing + 1 :]
-    view = folded(left, DEAD, damage=[NODE_DAMAGE])
-    assert view.state in (RunState.CANCELLED, RunState.LOST)
-    assert any("nodes/localhost/journal.jsonl" in warning for warning in view.warnings)
-
-
-def test_an_end_that_cannot_be_read_is_no_failure() -> None:
-    """A failed attempt was about to be restarted as the user stopped the run, and that line is damaged."""
-    events = [*running_run(), ended(outcome="failed", first=failure()), event("restarting", 104.5, delay=9.0)]
-    stopping = event("stopping", 105.0, kind="now", why="user")
-    assert folded(events, DEAD).state is RunState.FAILED
-    lost = folded(events, DEAD, damage=[NODE_DAMAGE])
-    assert (lost.state, "nodes/localhost/journal.jsonl" in lost.why) == (RunState.LOST, True)
-    assert folded([*events, stopping], DEAD, damage=[NODE_DAMAGE]).state is RunState.CANCELLED
 
 
 def test_times_of_another_clock_are_corrected() -> None:
@@ -354,10 +297,6 @@ def test_a_time_that_was_not_written_is_by_our_clock(offset: float) -> None:
     assert (other.started, other.ended) == pytest.approx((one.started, one.ended))
 
 
-def clock(offset: float) -> LinkState:
-    return LinkState("localhost", UP, since=100.0, clock_offset=offset, clock_error=0.01)
-
-
 def test_a_rank_that_is_gone_makes_no_progress() -> None:
     beat = {"t": 110.0, "attempt": 1, "ranks": {str(rank): {"step": 4, "still": 0.0} for rank in (0, 1)}}
     exited = event("rank_exited", 108.0, attempt=1, rank=1, code=None, signal=9)
@@ -376,141 +315,6 @@ def test_view_is_json() -> None:
     assert value["state"] == "SUCCEEDED"
     assert value["exit_code"] == 0
     assert value["checkpoint"]["step"] == 4
-
-
-WHOLE = [
-    agent_started(),
-    event("queued", held_by=[{"device": "0", "run_id": "o", "name": "n"}]),
-    event("leased", devices=["0"]),
-    started(),
-    event("running", 102.0, attempt=1),
-    event("checkpoint", 102.5, step=4, path="/c/step_00000004", seconds=0.1, size=10),
-    event("hang", attempt=1, rank=1, phase="training", step=5, still=40.0, limit=30.0, detail=""),
-    event("rank_exited", attempt=1, rank=1, code=None, signal="SIGKILL"),
-    ended(1, "failed", failure()),
-    event("restarting", attempt=2, delay=1.0, resume="/c/step_00000004"),
-    started(2, 106.0, reason="restart"),
-    event("stopping", kind="graceful", why="user", request="x"),
-    event("signalled", signal="SIGTERM", count=1),
-    event("request", id="x", kind="stop"),
-    event("disk_low", free=1, needed=2, path="/"),
-    event("checkpoint_damaged", path="/c/step_00000004", why="hash"),
-    event("hang_over", rank=1),
-    event("numbers_left_out", attempt=1, ranks=[0, 1]),
-    event("agent_failed", error="KeyError: 'x'"),
-    event("strangers", count=12, address="10.0.0.9", why="it does not hold the key of this run"),
-]
-JUNK: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
-    max_leaves=4,
-)
-NAMES = sorted(
-    {item.name for item in WHOLE} | {"created", "controller_started", "finished", "resumed", "request"}
-)
-FIELDS = sorted(
-    {name for item in [*WHOLE, created(), finished()] for name in item.fields} | {"identity", "epoch"}
-)
-ODD_EVENTS = st.builds(
-    Event,
-    st.sampled_from(NAMES),
-    st.floats(0, 1e9),
-    st.floats(0, 1e9),
-    st.dictionaries(st.sampled_from(FIELDS), JUNK),
-)
-LIVENESS = st.builds(
-    Liveness,
-    controller=st.booleans(),
-    nodes=st.dictionaries(
-        st.just("localhost"), st.builds(NodeLiveness, agent=st.booleans(), holder=st.booleans())
-    ),
-    orphans=st.booleans(),
-    same_boot=st.booleans(),
-)
-
-
-@settings(deadline=None)
-@given(st.permutations(WHOLE), st.integers(0, len(WHOLE)), LIVENESS)
-def test_no_order_of_events_makes_the_fold_raise(
-    events: list[Event], length: int, liveness: Liveness
-) -> None:
-    """Every prefix of every order of events has a view that is JSON, and never SUCCEEDED before the end."""
-    view = folded(events[:length], liveness)
-    json.dumps(view.to_json())
-    assert view.state is not RunState.SUCCEEDED
-
-
-@settings(deadline=None)
-@given(st.lists(ODD_EVENTS, max_size=12), st.lists(ODD_EVENTS, max_size=6), JUNK, LIVENESS)
-def test_no_content_of_events_makes_the_fold_raise(
-    node: list[Event], journal: list[Event], junk: Any, liveness: Liveness
-) -> None:
-    """Fields of any type, missing or absurd, are read around."""
-    beat = {"attempt": 1, "ranks": {"0": junk, "1": {"step": junk}}, "rss_bytes": junk, "t": junk}
-    view = fold("r", journal, {"localhost": node}, {"localhost": beat}, liveness, 110.0)
-    json.dumps(view.to_json())
-
-
-@settings(deadline=None)
-@given(
-    st.permutations(WHOLE),
-    st.integers(0, len(WHOLE)),
-    st.sampled_from(["SUCCEEDED", "FAILED", "CANCELLED"]),
-    LIVENESS,
-)
-def test_finished_is_the_end_in_any_order(
-    events: list[Event], place: int, state: str, liveness: Liveness
-) -> None:
-    """Once `finished` is read the state is what it says, whatever comes before or after it."""
-    assert folded([*events[:place], finished(state), *events[place:]], liveness).state == state
-
-
-def test_nodes_whose_ranks_outlive_the_end_are_named() -> None:
-    leader = [*running_run(), ended(1, "failed"), finished("FAILED")]
-    lost = [event("lead_lost", 104.5, unattended="continue")]
-    over = fold("r", controller_journal(), {"localhost": leader, "b": lost}, {}, DEAD, 110.0)
-    assert over.is_over
-    assert over.nodes_alone == ("b",)
-    assert over.warnings == (
-        "ranks on node b continued without the leader at the last report: a stop ends them",
-    )
-    told = [*lost, event("node_finished", 105.0, attempt=1)]
-    assert (
-        fold("r", controller_journal(), {"localhost": leader, "b": told}, {}, DEAD, 110.0).nodes_alone == ()
-    )
-
-
-def agent_failed(at: float) -> Event:
-    return event("agent_failed", at, error="RecursionError: too deep (channel.py, line 207)")
-
-
-@pytest.mark.parametrize("offset", [-3600.0, -60.0, 0.0, 60.0, 3600.0])
-def test_an_agents_own_error_is_named_before_what_follows_from_it(offset: float) -> None:
-    """A rank that lost its peers fails too; its words are a consequence. No clock changes that."""
-    reset = failure(message="RuntimeError: Connection reset by peer")
-    end = finished("FAILED", why="rank 1 failed first: RuntimeError: Connection reset by peer")
-    reset["time"] += offset
-    events = [*running_run(), agent_failed(102.5), ended(1, "failed", reset), end]
-    there = [replace(each, time=each.time + offset) for each in events]
-    view = folded(there, Liveness(nodes={"localhost": NodeLiveness(link=clock(offset))}))
-    assert view.why.startswith(
-        "the agent on localhost ended by an error of its own, RecursionError: too deep (channel.py, line 207)"
-    )
-    assert view.why.endswith("Connection reset by peer")
-    assert view.agent_error in view.why
-
-
-def test_an_agents_error_that_was_got_over_is_only_a_warning() -> None:
-    """While the run continues; an error long before a failure, or in an earlier attempt, did not lead to
-    it.
-    """
-    going = folded([*running_run(), agent_failed(102.5), agent_started(103.0, adopted=True)])
-    assert any("ended by an error of its own" in warning for warning in going.warnings)
-    late = ended(1, "failed", failure(time=5000.0))
-    end = finished("FAILED", 5001.0, why="rank 1 failed first")
-    assert folded([*running_run(), agent_failed(102.5), late, end]).why == "rank 1 failed first"
-    again = [*running_run(), agent_failed(102.5), started(2, 500.0, reason="restart"), end]
-    assert folded(again).why == "rank 1 failed first"
 
 
 def slow(attempt: int = 1, **changed: Any) -> Event:
