@@ -219,6 +219,11 @@ class RunLayout(NamedTuple):
         """Manifest of that copy, written before it (the same)."""
         return self.root / "code.json"
 
+    @property
+    def git(self) -> Path:
+        """Commit of the code, and what differed from it at the start (launcher)."""
+        return self.root / "git.json"
+
     def node(self, name: str) -> NodeLayout:
         return NodeLayout(self.nodes / name)
 

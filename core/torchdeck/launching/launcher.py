@@ -20,6 +20,7 @@ from torchdeck.contract.package import VERSION
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.code.capture import capture
+from torchdeck.launching.code.git_state import record_git
 from torchdeck.launching.control.run_secrets import (
     MissingSecretError,
     controller_environment,
@@ -141,6 +142,7 @@ def _fill(layout: RunLayout, plan: LaunchPlan, record: LaunchRecord, home: Path,
     written: dict[str, Any] = {"source": record.source, "overrides": list(record.overrides)}
     if plan.code.folder:
         written["code_folder"] = plan.code.folder
+        record_git(layout, Path(plan.code.folder), plan.code.files.keys())
     if plan.absent:
         written["absent"] = [{"name": node.name, "why": node.why} for node in plan.absent]
     with JournalWriter(layout.journal) as journal:

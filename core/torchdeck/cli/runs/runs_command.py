@@ -10,6 +10,7 @@ from torchdeck.cli.nodes.command_errors import reports_refusals as reports_refus
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.run_source import split_at_dashes
+from torchdeck.cli.runs import diff as runs_diff
 from torchdeck.cli.runs import edit as runs_edit
 from torchdeck.cli.runs import listing as runs_list
 from torchdeck.cli.runs import logs as runs_logs
@@ -42,7 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its commands to the command line."""
     parser = subparsers.add_parser(
         "runs",
-        help="list, show, attach, stop, resume, clone, pull, edit, delete, space, report, logs, metrics …",
+        help="list, show, attach, stop, resume, clone, pull, edit, delete, space, report, diff, logs …",
         description="The runs of this Torchdeck home. ID is a run's id, a unique prefix of it, its name, or "
         "`latest`.",
     )
@@ -60,6 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     runs_trash.add_parser(commands)
     runs_space.add_parser(commands)
     runs_report.add_parser(commands)
+    runs_diff.add_parser(commands)
 
 
 # `torchdeck runs attach`, `stop` and `resume`.

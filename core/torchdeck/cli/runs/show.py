@@ -20,6 +20,7 @@ from torchdeck.runs import reasons
 from torchdeck.runs.audit.result import DEFECT, table_lines
 from torchdeck.runs.failure import diagnose
 from torchdeck.runs.failures.chapter import Recognised
+from torchdeck.runs.folders.git_state import read_git_state
 from torchdeck.runs.folders.origin import code_sentence
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import Links
@@ -189,6 +190,9 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
     code = code_sentence(read_json(layout.plan))
     if code:
         yield f"  {code}"
+    state = read_git_state(layout)
+    if state is not None:
+        yield f"  {state.sentence} (torchdeck runs diff {view.id})"
     yield f"  directory: {layout.root}"
 
 

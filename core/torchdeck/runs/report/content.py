@@ -13,6 +13,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import duration, moment
 from torchdeck.runs.audit.audit import audit_run
+from torchdeck.runs.folders.git_state import read_git_state
 from torchdeck.runs.folders.origin import code_sentence, frozen_run_file
 from torchdeck.runs.goodput.reading import read_goodput
 from torchdeck.runs.goodput.texts import goodput_lines
@@ -146,6 +147,8 @@ def _facts(layout: RunLayout, view: RunView) -> Iterator[tuple[str, str]]:
     yield "Attempts", f"{len(view.attempts):,}" if len(view.attempts) > 1 else ""
     yield "Overrides", " ".join(view.overrides)
     yield "Code", code_sentence(plan)
+    state = read_git_state(layout)
+    yield "Git", "" if state is None else state.sentence
 
 
 def _plots(rows: Sequence[Row], progress: Callable[[str], object]) -> Iterator[Plot]:
