@@ -66,7 +66,8 @@ def test_plots_are_painted_where_the_view_lies_in_its_window(qtbot: QtBot, board
 
     def is_painted() -> bool:
         board.sheet.viewport().repaint()
-        return board.screen().grabWindow(board.winId(), *place.getRect()).toImage() == own
+        x, y, width, height = place.x(), place.y(), place.width(), place.height()
+        return bool(board.screen().grabWindow(board.winId(), x, y, width, height).toImage() == own)
 
     qtbot.waitUntil(is_painted)
 
