@@ -43,6 +43,7 @@ class Item:
         (Item("gui/window/test_it.py"), ["window"]),
         (Item("gui/journeys/test_it.py"), ["window", "screen"]),
         (Item("agent/test_it.py", "small_disk"), ["root"]),
+        (Item("data/test_fuzz_it.py"), ["long"]),
     ],
 )
 def test_a_test_is_marked_by_folder_and_fixtures(item: Any, wanted: list[str]) -> None:

@@ -73,6 +73,7 @@ def test_a_checkpoint_fits_with_and_without(tmp_path: Path) -> None:
     assert gone_on.losses() == {step: loss for step, loss in straight.losses().items() if step > 2}
 
 
+@pytest.mark.long
 def test_less_memory_by_the_allocators_events() -> None:
     """The peak of one forward and backward, weights not counted, falls by half or more."""
     recipe = load_recipe("byte-gpt")

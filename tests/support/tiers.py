@@ -36,6 +36,7 @@ class Tier:
         why_absent: why this machine cannot run them, empty if it can; None if every machine can.
         folders: below tests/; all tests in them belong to the tier.
         fixtures: all tests that use one of them belong to the tier.
+        files: all tests in files whose name begins so belong to the tier; empty: none.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Tier:
     why_absent: Callable[[], str] | None
     folders: tuple[str, ...] = ()
     fixtures: frozenset[str] = frozenset()
+    files: str = ""
 
     def has(self, item: pytest.Item) -> bool:
         """Whether the test belongs to this tier."""
@@ -56,9 +58,10 @@ class Tier:
         """Why this machine cannot run its tests; empty if it can."""
         return "" if self.why_absent is None else self.why_absent()
 
-    def has_folder(self, path: Path) -> bool:
+    def has_path(self, path: Path) -> bool:
         """Whether all tests in this file or folder belong to this tier."""
-        return any(path.is_relative_to(TESTS / folder) for folder in self.folders)
+        in_folder = any(path.is_relative_to(TESTS / folder) for folder in self.folders)
+        return in_folder or (self.files != "" and path.name.startswith(self.files))
 
 
 @cache
@@ -111,7 +114,7 @@ TIERS = (
         (),
         frozenset({"small_disk", "few_inodes"}),
     ),
-    Tier("long", "time: seconds of computing", None),
+    Tier("long", "time: seconds of computing", None, files="test_fuzz_"),
     Tier(
         "processes",
         "time: it starts processes, as torchrun, agents and controllers",
@@ -126,7 +129,7 @@ TIERS = (
 @cache
 def _of_folder(path: Path) -> frozenset[str]:
     """Names of the tiers to which all tests in a file belong."""
-    return frozenset(tier.name for tier in TIERS if tier.has_folder(path))
+    return frozenset(tier.name for tier in TIERS if tier.has_path(path))
 
 
 def mark(items: Iterable[pytest.Item]) -> None:
@@ -160,12 +163,12 @@ def running(item: pytest.Item, *, required: bool, fast: bool) -> Iterator[None]:
 
 def cannot_collect(path: Path) -> bool:
     """Whether files in this folder cannot even be imported here."""
-    return any(tier.has_folder(path) for tier in TIERS if tier.why_absent is why_no_qt) and bool(why_no_qt())
+    return any(tier.has_path(path) for tier in TIERS if tier.why_absent is why_no_qt) and bool(why_no_qt())
 
 
 def is_whole_tier(path: Path) -> bool:
     """Whether no test in this folder is pure."""
-    return any(tier.has_folder(path) for tier in TIERS)
+    return any(tier.has_path(path) for tier in TIERS)
 
 
 def absent() -> list[str]:

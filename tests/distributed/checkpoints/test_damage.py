@@ -88,6 +88,7 @@ def _verify_command(folder: Path) -> int:
     return code
 
 
+@pytest.mark.long
 def test_a_byte_flipped_anywhere_is_refused(checkpoint: Damaged, capsys: pytest.CaptureFixture[str]) -> None:
     """200 places over all files, drawn once and for all: the file is named, `auto` goes to the one before."""
     draw = random.Random(4)  # noqa: S311 - places, not secrets

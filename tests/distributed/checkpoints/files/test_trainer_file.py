@@ -22,6 +22,7 @@ def _file(**parts: Any) -> TrainerFile:
     return TrainerFile(step=3, **{**empty, **parts}, model={"a": ((2, 3), "float32")}, optimizers=[])
 
 
+@pytest.mark.long
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.text(), plain))
 def test_plain_state_comes_back_as_it_was(tmp_path: Path, extra: dict[str, Any]) -> None:
