@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -259,42 +259,35 @@ class RunsPage(Page):
         """Run an action on the selection."""
         entries = self.table.selected()
         ids = tuple(entry.id for entry in entries)
-        if command is RunCommand.FILTER:
-            self.table.filter_bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
-            self.table.filter_bar.field.selectAll()
-        elif command is RunCommand.DELETE:
-            self._delete(entries)
-        elif command is RunCommand.ATTACH_ELSEWHERE:
-            self.elsewhere.ask()
-        elif command is RunCommand.WATCH:
-            self.watching.ask()
-        elif command is RunCommand.TRASH:
-            self._open_trash()
-        elif command is RunCommand.FREE_SPACE:
-            self._open_space()
-        elif command is RunCommand.TAGS and entries:
-            self.notes.ask(entries, self)
-        elif command is RunCommand.REPORT:
-            self.reports.ask(self.table.selected_rows())
-        elif command is RunCommand.PIN:
-            self.notes.toggle_pinned(ids)
-        elif command is RunCommand.ARCHIVE:
-            self.notes.toggle_archived(ids)
-        elif command is RunCommand.BASELINE and entries:
-            self.shown.toggle_baseline(entries[0].id)
-        elif command is RunCommand.COPY_ID:
-            self.commands.copy("\n".join(ids))
-        elif command is RunCommand.RESUME_WITH:
-            for entry in entries[:1]:
-                program = entry.name if entry.view is None else entry.view.target
-                self._ask_arguments(entry.layout, program)
-        elif command is RunCommand.PROFILE_RANKS:
-            for entry in entries[:1]:
-                RanksQuestion(partial(self.commands.profile, entry.layout), self).open()
-        elif command is RunCommand.FOLDER and entries:
-            self.commands.open_folder(entries[0].layout)
+        own: dict[RunCommand, Callable[[], object]] = {
+            RunCommand.FILTER: self._enter_filter,
+            RunCommand.DELETE: partial(self._delete, entries),
+            RunCommand.ATTACH_ELSEWHERE: self.elsewhere.ask,
+            RunCommand.WATCH: self.watching.ask,
+            RunCommand.TRASH: self._open_trash,
+            RunCommand.FREE_SPACE: self._open_space,
+            RunCommand.REPORT: lambda: self.reports.ask(self.table.selected_rows()),
+            RunCommand.PIN: partial(self.notes.toggle_pinned, ids),
+            RunCommand.ARCHIVE: partial(self.notes.toggle_archived, ids),
+            RunCommand.COPY_ID: lambda: self.commands.copy("\n".join(ids)),
+        }
+        for entry in entries[:1]:
+            program = entry.name if entry.view is None else entry.view.target
+            own |= {
+                RunCommand.TAGS: partial(self.notes.ask, entries, self),
+                RunCommand.BASELINE: partial(self.shown.toggle_baseline, entry.id),
+                RunCommand.RESUME_WITH: partial(self._ask_arguments, entry.layout, program),
+                RunCommand.PROFILE_RANKS: partial(self._ask_ranks, entry.layout),
+                RunCommand.FOLDER: partial(self.commands.open_folder, entry.layout),
+            }
+        if command in own:
+            own[command]()
         else:
             self._command(command, *(entry.id for entry in entries if not self._able(entry).why_not(command)))
+
+    def _enter_filter(self) -> None:
+        self.table.filter_bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.table.filter_bar.field.selectAll()
 
     def _open_trash(self) -> None:
         """Show the deleted runs."""
@@ -338,6 +331,9 @@ class RunsPage(Page):
             self.open_run(run_id)
         elif self.page is not None:
             self.page.say_failed(f"{run_id} is no longer in the list: it was deleted or moved")
+
+    def _ask_ranks(self, run: RunLayout) -> None:
+        RanksQuestion(partial(self.commands.profile, run), self).open()
 
     def _ask_arguments(self, run: RunLayout, program: str) -> None:
         def answered(arguments: list[str], keep: bool) -> None:  # noqa: FBT001 - a callback of the dialog
