@@ -39,6 +39,7 @@ def test_the_index_lists_each_record_once() -> None:
     listed = re.findall(r"^- \[(\d{4})\]\((\S+)\)", index, re.MULTILINE)
     assert sorted(name for _, name in listed) == [record.name for record in RECORDS]
     assert all(name.startswith(number) for number, name in listed)
+    assert len({number for number, _ in listed}) == len(listed)
 
 
 def test_contributing_names_files_of_a_run_directory() -> None:
