@@ -13,6 +13,7 @@ from torchdeck.config.toml.merge import ABSENT, as_shown, leaves, same
 from torchdeck.quantities import duration, metric, moment, size
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.table.reading import rows_of
 from torchdeck.runs.table.row import Row
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.page.configuration_panel import GridTable
@@ -128,10 +129,11 @@ class CompareView(QWidget):
 
 
 def names_of(entries: tuple[RunEntry, ...]) -> list[str]:
-    """Return a unique name per run: its own, with the random part of its id if needed."""
-    names = [entry.name for entry in entries]
+    """Return a unique name per run: its own with what differs, and the random part of its id if needed."""
+    labels = [row.label for row in rows_of(entries, {})]
     return [
-        f"{entry.name} {entry.id[-6:]}" if names.count(entry.name) > 1 else entry.name for entry in entries
+        f"{name} {entry.id[-6:]}" if labels.count(name) > 1 else name
+        for entry, name in zip(entries, labels, strict=True)
     ]
 
 
