@@ -349,7 +349,9 @@ def test_several_selected_runs_are_compared(qtbot: QtBot, opened: Opened, tmp_pa
     assert comparison is not None
     qtbot.waitUntil(lambda: comparison.configuration.texts() == [("training.lr", "2.5", "1.5")])
     assert comparison.plots.names.isVisibleTo(comparison)
-    assert all(name in comparison.plots.names.accessibleName() for name in names_of(comparison.entries))
+    names = names_of(comparison.entries)
+    assert ["lr 2.5" in names[0], "lr 1.5" in names[1]] == [True, True]
+    assert all(name in comparison.plots.names.accessibleName() for name in names)
     values = {row[0]: row[1:] for row in comparison.values.texts()}
     assert values["Loss"] == ("1.0000", "2.0000")
     assert values["Strategy"] == ("fsdp", "ddp")
