@@ -34,8 +34,8 @@ def goes_on(runs: RunRegistry) -> bool:
     return isinstance(view, RunView) and not view.is_over and len(view.attempts) == 1
 
 
-LOSS_HEIGHT = 232
-"""Pixels."""
+LOSS_HEIGHT = 200
+"""Pixels from the top of the plots within which the loss is, in a window of this size."""
 
 
 def assert_whole(window: Window, screen: Desktop, picture: Path) -> None:
