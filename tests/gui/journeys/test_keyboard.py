@@ -33,6 +33,8 @@ ACTS = (
     "Resume",
     "Stop",
     "Stop now",
+    "Archive",  # hides the run that the others are about
+    "Pin",  # a pinned run is not deleted
     "Documentation",  # opens a browser
 )
 """Entries that start something, are journeys of their own, or leave the place."""
