@@ -33,6 +33,8 @@ from torchdeck.nodes.ssh.keyring_store import Keyring
 from torchdeck.runs.folders.notes import Note, notes_document, read_notes
 from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, read_verdicts
 from torchdeck.runs.links import UP, Links, LinkState, read_links, write_links
+from torchdeck.runs.table.run_filter import RunFilter
+from torchdeck.runs.table.views import TableView, read_views, views_document
 from torchdeck.trust.trust_list import NodeScript, TrustContent
 from torchdeck.trust.trusted_entry import Seen, Trusted
 from torchdeck_app.settings.user_settings import Settings, read_settings
@@ -153,6 +155,16 @@ FORMATS = (
         {"20261123T191246Z-golden-bb7c16": Note(("baseline", "short"), "a first try")},
         lambda path: read_notes(Home(path.parent).root),
         _write_notes,
+    ),
+    Format(
+        "views.json",
+        {
+            "long runs": TableView(
+                RunFilter("loss < 2", frozenset({"failed"})), ("loss", "lr"), "loss", group="seed"
+            )
+        },
+        lambda path: read_views(path.parent),
+        lambda path, value: write_json(path, views_document(value)),
     ),
     Format(
         "1795461170500000000-profile-1a2b3c4d.json",
