@@ -21,9 +21,9 @@ from torchdeck_app.widgets.panel import GRID, label
 
 _ALL = 1000
 """Stretch factor that gives a message all free space."""
-_NAMED = 900
+_NAMED = 700
 """Minimum width in pixels for the slider's label next to it; below, only the tooltip names it."""
-_WHOLE, _LEAST = 820, 560
+_WHOLE, _LEAST = 900, 560
 """Minimum widths in pixels of the whole bar, and of one without what the menus of plots have as well."""
 _AXIS = 7
 """Visible letters of the axis name; the list shows all."""
