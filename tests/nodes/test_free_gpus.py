@@ -54,10 +54,10 @@ def test_what_a_run_file_gets() -> None:
 def test_a_gpu_in_use_is_not_free() -> None:
     """By a process, by a run that has leased it, or by memory that someone holds."""
     assert is_unused(80, 79, has_users=False, is_leased=False)
-    assert is_unused(80, None, has_users=False, is_leased=False)
+    assert not is_unused(80, None, has_users=False, is_leased=False)
     assert not is_unused(80, 79, has_users=True, is_leased=False)
     assert not is_unused(80, 79, has_users=False, is_leased=True)
-    assert not is_unused(80, 40, has_users=False, is_leased=False)
+    assert not is_unused(80, 75, has_users=False, is_leased=False)
 
 
 _FREE = st.lists(st.frozensets(st.integers(0, 7)), min_size=1, max_size=6)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-_UNUSED = 0.9
+_UNUSED = 0.95
 """Smallest fraction of a GPU's memory that is free if nothing uses it."""
 
 
@@ -48,11 +48,11 @@ def is_unused(memory: int, free: int | None, *, has_users: bool, is_leased: bool
 
     Args:
         memory: bytes of the GPU.
-        free: free bytes; None if unknown.
+        free: free bytes; None if unknown, which is not unused.
         has_users: whether processes use it.
         is_leased: whether a run has leased it.
     """
-    return not has_users and not is_leased and (free is None or free >= _UNUSED * memory)
+    return not has_users and not is_leased and free is not None and free >= _UNUSED * memory
 
 
 def take(nodes: Sequence[FreeNode], count: int, model: str) -> Offer | None:

@@ -57,6 +57,38 @@ def test_commit_and_changes_of_the_copied_files_are_recorded(code: Path, tmp_pat
 
 
 @pytest.mark.processes
+def test_a_configuration_of_git_hides_no_change(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither renames, nor other prefixes, nor another repository in the environment."""
+    (code / "changed.py").write_text("a line\n" * 20)
+    git(code, "add", ".")
+    git(code, "commit", "-m", "second")
+    (code / "changed.py").rename(code / "renamed.py")
+    git(code, "add", "-A")
+    (code / "same.py").write_text("new\n")
+    for key in ("mnemonicPrefix", "noprefix"):
+        git(code, "config", f"diff.{key}", "true")
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    found = git_state(code, ("same.py", "renamed.py"))
+    assert found is not None
+    assert "a/same.py b/same.py" in found.diff
+    assert "a/renamed.py b/renamed.py" in found.diff
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("key", ["clean", "process"])
+def test_filters_of_the_repository_are_not_run(code: Path, tmp_path: Path, key: str) -> None:
+    """A folder from elsewhere brings its own configuration, in which they are any command."""
+    (code / ".gitattributes").write_text("*.py filter=strange.one\n")
+    git(code, "config", f"filter.strange.one.{key}", f"touch {tmp_path}/ran; cat")
+    git(code, "config", "filter.strange.one.required", "true")
+    (code / "changed.py").write_text("newer\n")
+    found = git_state(code, FILES)
+    assert not (tmp_path / "ran").exists()
+    assert found is not None
+    assert "+newer" in found.diff
+
+
+@pytest.mark.processes
 def test_a_commit_alone_and_a_long_diff(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(code, "checkout", "--detach")
     same = git_state(code, ("same.py",))

@@ -1,5 +1,7 @@
 """One GPU: its values, who holds it until when, and why its clock is lower, by values."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +64,7 @@ def test_only_processes_on_the_same_gpu_count() -> None:
         (gpu_now(), GpuState.IN_USE),
         (free_gpu(memory_used_bytes=8.0 * GIB), GpuState.IN_USE),
         (gpu_now(process_here(), is_connected=False), GpuState.UNKNOWN),
+        (replace(free_gpu(), use=None, memory_used=None, processes=None), GpuState.UNKNOWN),
     ],
 )
 def test_the_state_follows_from_processes_lease_and_load(gpu: GpuNow, state: GpuState) -> None:

@@ -21,12 +21,14 @@ LARGEST = 1 << 20
 _MOST_UNTRACKED = 1000
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _CALL = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+_PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
+_FILTER = re.compile(r"filter\.(.+)\.(?:clean|smudge|process|required)")
 
 
 def record_git(layout: RunLayout, folder: Path, files: Collection[str]) -> None:
     """Write the state of the repository that contains `folder`; nothing without one, without git or in time.
 
-    Code in the folder may run git's filters, so the folder must be trusted, as for every start.
+    Programs that the repository's configuration names, such as filters, are not run.
 
     Args:
         layout: of the run.
@@ -47,8 +49,12 @@ def git_state(folder: Path, files: Collection[str]) -> GitState | None:
     head = _git(folder, deadline, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
     if head is None or len(lines := head.split()) != 2 or not _COMMIT.fullmatch(lines[0]):
         return None
-    options = ("--no-ext-diff", "--no-textconv", "--no-color", "--relative", "HEAD", "--", ".")
-    diff = _git(folder, deadline, "diff", *options)
+    filters = _without_filters(folder, deadline)
+    if filters is None:
+        return None
+    safe = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--no-renames")
+    options = (*safe, *_PREFIXES, "--no-color", "--relative", "HEAD", "--", ".")
+    diff = _git(folder, deadline, *filters, "diff", *options)
     others = _git(folder, deadline, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     if diff is None or others is None:
         return None
@@ -57,6 +63,19 @@ def git_state(folder: Path, files: Collection[str]) -> GitState | None:
     untracked = sorted(set(others.split("\0")).intersection(files))[:_MOST_UNTRACKED]
     branch = "" if lines[1] == "HEAD" else lines[1]
     return GitState(lines[0], branch, "" if is_cut else kept, tuple(untracked), is_cut)
+
+
+def _without_filters(folder: Path, deadline: float) -> tuple[str, ...] | None:
+    """Return options with which git runs none of the filters that are configured; None if they are unknown.
+
+    A folder that came from elsewhere has its own `.git/config`, and a filter in it is any command.
+    """
+    listed = _git(folder, deadline, "config", "--null", "--name-only", "--list")
+    if listed is None:
+        return None
+    names = dict.fromkeys(match[1] for name in listed.split("\0") if (match := _FILTER.fullmatch(name)))
+    off = (f"filter.{name}.{key}" for name in names for key in ("clean=", "process=", "required=false"))
+    return tuple(word for setting in off for word in ("-c", setting))
 
 
 def _of_files(diff: str, files: Collection[str]) -> str:
@@ -75,7 +94,9 @@ def _name_in(part: str) -> str:
 
 def _git(folder: Path, deadline: float, *words: str) -> str | None:
     """Return the output of git; None if it fails or takes too long."""
-    environment = {**os.environ, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+    # without GIT_DIR and the like, which a hook sets for its own repository
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment = {**inherited, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
     try:
         done = subprocess.run(
             [*_CALL, *words],

@@ -122,9 +122,9 @@ class GpuNow:
 
     @property
     def state(self) -> GpuState:
-        if not self.is_connected:
-            return GpuState.UNKNOWN
         shares = (self.use, self.memory_share)
+        if not self.is_connected or (self.processes is None and shares == (None, None)):
+            return GpuState.UNKNOWN
         if self.processes or any(share is not None and share >= USED_PERCENT for share in shares):
             return GpuState.IN_USE
         return GpuState.HELD if self.holders else GpuState.FREE

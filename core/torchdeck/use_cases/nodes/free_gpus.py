@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -83,11 +84,12 @@ def free_gpus_of(now: NodeNow, allowed: list[int] | None) -> tuple[FreeGpu, ...]
     """Return the GPUs of a node that nothing uses.
 
     Args:
-        now: last known state of the node.
+        now: last known state of the node; without a sample its leases are unknown, and no GPU counts as free.
         allowed: indices that the inventory lets runs use; None: all.
     """
-    owners = {} if now.sample is None else now.sample.owners
-    devices = () if now.facts is None else now.facts.gpu.devices
+    if now.sample is None or now.facts is None:
+        return ()
+    owners, devices = now.sample.owners, now.facts.gpu.devices
     return tuple(
         FreeGpu(gpu.index, _model(gpu.name))
         for gpu in devices
@@ -106,18 +108,29 @@ def _here(connector: Connector) -> FreeNode:
     from torchdeck.contract.layout import Home
     from torchdeck.nodes.this_machine import probe_gpus
 
-    leases = Home(connector.home).leases
+    leases, used = Home(connector.home).leases, _used_here()
     free = [
         FreeGpu(device.index, _model(device.name))
         for device in probe_gpus()
         if is_unused(
             device.memory_bytes,
             device.free_bytes,
-            has_users=False,  # their memory tells
+            has_users=used is None or device.uuid in used,
             is_leased=lease_holder(leases, device.key) is not None,
         )
     ]
     return FreeNode(LOCALHOST, tuple(free))
+
+
+def _used_here() -> set[str] | None:
+    """Return the uuids of this machine's GPUs that processes use; None if that cannot be asked."""
+    from torchdeck.agent.gpus import gpu_user_lister
+
+    lister = gpu_user_lister()
+    try:
+        return None if lister is None else {str(user["uuid"]) for user in lister()}
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def _model(name: str) -> str:
