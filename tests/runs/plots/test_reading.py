@@ -13,10 +13,10 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 from torchdeck.metrics import Series, Window
 from torchdeck.metrics.smoothing import window_means
-from torchdeck.runs.plots.bands import band, median
+from torchdeck.runs.plots.bands import band, median, spread
 from torchdeck.runs.plots.catalogue import catalogue
 from torchdeck.runs.plots.entries import at, latest, nearest_member
-from torchdeck.runs.plots.exchange import BASELINE, Request
+from torchdeck.runs.plots.exchange import BASELINE, Curve, Request
 from torchdeck.runs.plots.mapping import Mapping
 from torchdeck.runs.plots.plot_reader import PlotReader
 from torchdeck.runs.plots.stretches import stretches
@@ -254,9 +254,23 @@ def test_more_than_eight_runs_are_their_mean_and_deviation(tmp_path: Path) -> No
     assert (band.spread, len(band.members)) == (True, 10)
     late = band.x > 60
     np.testing.assert_allclose(band.median[late], values.mean(axis=0)[61:][: late.sum()], atol=0.1)
-    np.testing.assert_allclose((band.high - band.low)[late] / 2, np.std(np.arange(9)), atol=0.1)
+    np.testing.assert_allclose((band.high - band.low)[late] / 2, np.std(np.arange(9), ddof=1), atol=0.1)
     texts = [entry.label for entry in at(plot, 70.0, "")]
     assert texts == ["mean", "mean + deviation", "mean − deviation"]
+
+
+def test_the_mean_of_runs_is_that_of_their_mid_ranges_with_gaps_as_gaps() -> None:
+    """Reduced curves have two values per x: minimum and maximum."""
+    x = np.repeat(np.array([1.0, 10.0, 100.0, 1000.0]), 2)
+    low_high = np.array([0.0, 4.0] * 4)
+    high = Curve("b", 1, x, low_high + 2)
+    found = spread("loss", 0, [Curve("a", 0, x, low_high), high], 4, log=True)
+    np.testing.assert_allclose(found.x, [1, 10, 100, 1000])
+    np.testing.assert_allclose(found.median, 3.0)
+    np.testing.assert_allclose(found.high - found.median, np.sqrt(2))
+    gap = Curve("gap", 0, np.arange(5.0), np.array([1.0, 1.0, np.nan, 5.0, 5.0]))
+    found = spread("loss", 0, [gap, Curve("b", 1, np.arange(5.0), np.full(5, 3.0))], 5)
+    np.testing.assert_allclose(found.median, [2, 2, 3, 4, 4])
 
 
 def test_a_baseline_is_one_dashed_curve_under_the_others(tmp_path: Path) -> None:

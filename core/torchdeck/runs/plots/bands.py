@@ -43,32 +43,43 @@ def band(label: str, colour: int, x: Array, members: Sequence[str], windows: Seq
     )
 
 
-def spread(label: str, colour: int, curves: Sequence[Curve], columns: int) -> Band:
-    """Return the mean of some curves, and their standard deviation below and above it, over their range of x.
+def spread(label: str, colour: int, curves: Sequence[Curve], columns: int, *, log: bool = False) -> Band:
+    """Return the mean of some curves, and their sample standard deviation below and above it.
 
-    Curves are interpolated linearly, and count where they are; the deviation is that of the population.
+    Curves are interpolated linearly between their mid-ranges at each x. They count from their first to their
+    last point except in gaps. The deviation of a single curve is 0.
 
     Args:
         label: name in the legend.
         colour: index into the palette's series.
-        curves: curves with ascending x; at least one of them has a point.
-        columns: number of columns of equal width.
+        curves: curves with nearly ascending x; at least one of them has a point.
+        columns: number of columns.
+        log: whether columns are equally wide on a logarithmic axis.
     """
     known = [curve for curve in curves if np.isfinite(curve.y).any()]
-    ends = [curve.x[np.isfinite(curve.y)][[0, -1]] for curve in known]
-    x = np.linspace(min(low for low, _ in ends), max(high for _, high in ends), columns)
-    values = np.stack(
-        [
-            np.interp(x, curve.x[finite], curve.y[finite], left=np.nan, right=np.nan)
-            for curve in known
-            for finite in (np.isfinite(curve.y),)
-        ]
-    )
+    lines = [_middles(curve) for curve in known]
+    filled = np.concatenate([x[np.isfinite(y)] for x, y in lines])
+    positive = filled[filled > 0]
+    if log and len(positive):
+        x = np.geomspace(positive.min(), positive.max(), columns)
+    else:
+        x = np.linspace(filled.min(), filled.max(), columns)
+    values = np.stack([np.interp(x, *line, left=np.nan, right=np.nan) for line in lines])
     values = values[:, (there := np.isfinite(values).any(axis=0))]
-    mean, deviation = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    counts = np.count_nonzero(np.isfinite(values), axis=0)
+    mean = np.nanmean(values, axis=0)
+    deviation = np.sqrt(np.nansum((values - mean) ** 2, axis=0) / np.maximum(counts - 1, 1))
     members = tuple(curve.label for curve in known)
-    lines = mean - deviation, mean, mean + deviation
-    return Band(label, colour, x[there], *lines, members, values.astype(np.float32), spread=True)
+    ends = mean - deviation, mean, mean + deviation
+    return Band(label, colour, x[there], *ends, members, values.astype(np.float32), spread=True)
+
+
+def _middles(curve: Curve) -> tuple[Array, Array]:
+    """Return each x of a curve once, ascending, and the mid-range of its values there; NaN in gaps."""
+    order = np.argsort(curve.x, kind="stable")
+    x, first = np.unique(curve.x[order], return_index=True)
+    y = _finite(curve.y[order])
+    return x, (np.fmin.reduceat(y, first) + np.fmax.reduceat(y, first)) / 2
 
 
 def median(values: Array) -> Array:

@@ -158,7 +158,8 @@ class PlotReader:
                     request.by_window,
                 )
                 parts[metric.key].append(part)
-        plots = {key: merged(found) for key, found in parts.items()}
+        log = request.log_x and kind != "wall"
+        plots = {key: merged(found, log=log) for key, found in parts.items()}
         return self._over_baseline(plots, wanted, request, kind, shown)
 
     def _over_baseline(

@@ -187,12 +187,17 @@ class RunPart:
         return f"{whose} {text}" if len(self.metric.names) > 1 else whose
 
 
-def merged(parts: Sequence[RunPart]) -> PlotData:
-    """Merge the contributions of all runs into one plot; those of many runs as their mean and deviation."""
+def merged(parts: Sequence[RunPart], *, log: bool = False) -> PlotData:
+    """Merge the contributions of all runs into one plot; those of many runs as their mean and deviation.
+
+    Args:
+        parts: one per run.
+        log: whether the x axis is logarithmic.
+    """
     curves: list[Curve] = []
     bands: list[Band] = []
     if len({part.number for part in parts}) > MOST_CURVES:
-        bands = _spreads(parts)
+        bands = _spreads(parts, log=log)
     odd: list[Array] = []
     count = 0
     for part in parts:
@@ -214,7 +219,7 @@ def merged(parts: Sequence[RunPart]) -> PlotData:
     )
 
 
-def _spreads(parts: Sequence[RunPart]) -> list[Band]:
+def _spreads(parts: Sequence[RunPart], *, log: bool) -> list[Band]:
     """Return a band per metric over all runs; of the ranks of a run, their median counts."""
     found: dict[int, list[Curve]] = {}
     for part in parts:
@@ -222,7 +227,7 @@ def _spreads(parts: Sequence[RunPart]) -> list[Band]:
             if np.isfinite(curve.y).any():
                 found.setdefault(at, []).append(replace(curve, label=part.label))
     labels, columns = parts[0].metric.labels, parts[0].span.columns
-    return [spread(labels[at], at, curves, columns) for at, curves in sorted(found.items())]
+    return [spread(labels[at], at, curves, columns, log=log) for at, curves in sorted(found.items())]
 
 
 def with_baseline(plot: PlotData, curves: Sequence[Curve]) -> PlotData:
