@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
@@ -16,6 +17,24 @@ from torchdeck_app.theme.fonts import Type, font
 
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 32, 24
 """Margins around the curves in pixels; the same for all plots, so that they line up."""
+
+
+MOST_EXPONENT = 300
+"""Greatest exponent on a logarithmic axis; a float ends at 308."""
+
+
+def positions(ends: tuple[float, float], *, log: bool) -> tuple[float, float]:
+    """Return the positions of numbers in a view: themselves, or their exponents of 10."""
+    return (math.log10(ends[0]), math.log10(ends[1])) if log else ends
+
+
+def numbers(ends: Sequence[float], *, log: bool) -> tuple[float, float]:
+    """Return the numbers at the ends of a view; exponents beyond `MOST_EXPONENT` are cut."""
+    low, high = float(ends[0]), float(ends[1])
+    if not log:
+        return low, high
+    low, high = (max(-MOST_EXPONENT, min(end, MOST_EXPONENT)) for end in (low, high))
+    return 10.0**low, 10.0**high
 
 
 @dataclass(frozen=True)

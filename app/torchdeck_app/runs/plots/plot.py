@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from html import escape
-from typing import Any
 
 import pyqtgraph
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
@@ -24,7 +22,17 @@ from torchdeck_app.runs.plots.choices import YAxis
 from torchdeck_app.runs.plots.cursor import AxisTag, Crosshair, single_at
 from torchdeck_app.runs.plots.curves import CurvesItem, Pin, series_colour
 from torchdeck_app.runs.plots.drawn_series import DrawnSeries, without
-from torchdeck_app.runs.plots.geometry import BOTTOM, LEFT, RIGHT, TOP, Area, Scale, Shared
+from torchdeck_app.runs.plots.geometry import (
+    BOTTOM,
+    LEFT,
+    RIGHT,
+    TOP,
+    Area,
+    Scale,
+    Shared,
+    numbers,
+    positions,
+)
 from torchdeck_app.runs.plots.heading import Heading
 from torchdeck_app.runs.plots.view_box import PlotView
 from torchdeck_app.theme.theme import Theme
@@ -103,12 +111,12 @@ class Plot(pyqtgraph.PlotItem):
     @property
     def x_range(self) -> tuple[float, float]:
         """Return the range of x in view."""
-        return _numbers(self.vb.viewRange()[0], log=self._log_x)
+        return numbers(self.vb.viewRange()[0], log=self._log_x)
 
     @property
     def y_range(self) -> tuple[float, float]:
         """Return the range of y in view."""
-        return _numbers(self.vb.viewRange()[1], log=self._is_log_y)
+        return numbers(self.vb.viewRange()[1], log=self._is_log_y)
 
     @property
     def cursor_x(self) -> float | None:
@@ -208,9 +216,10 @@ class Plot(pyqtgraph.PlotItem):
             self._y = self._fitted(content.low, content.high)
         self._is_moving = True
         try:
+            self.vb.limit(log_x=self._log_x, log_y=self._is_log_y)
             self.vb.setRange(
-                xRange=_positions((self._across.low, self._across.high), log=self._log_x),
-                yRange=_positions(self._y_shown(), log=self._is_log_y),
+                xRange=positions((self._across.low, self._across.high), log=self._log_x),
+                yRange=positions(self._y_shown(), log=self._is_log_y),
                 padding=0,
                 disableAutoRange=False,
             )
@@ -237,7 +246,7 @@ class Plot(pyqtgraph.PlotItem):
     def _x_moved(self) -> None:
         self._painted_at = 0.0
         if not self._is_moving:
-            self.zoom_asked.emit(_numbers(self.vb.viewRange()[0], log=self._log_x))
+            self.zoom_asked.emit(numbers(self.vb.viewRange()[0], log=self._log_x))
 
     def _y_moved(self) -> None:
         self._painted_at = 0.0
@@ -385,16 +394,3 @@ class Plot(pyqtgraph.PlotItem):
             menu = self._menu = QMenu("Plot")
             menu.aboutToShow.connect(lambda: self._fill_menu(menu))
         return self._menu
-
-
-def _position(value: float, *, log: bool) -> float:
-    return math.log10(value) if log else value
-
-
-def _positions(ends: tuple[float, float], *, log: bool) -> tuple[float, float]:
-    return _position(ends[0], log=log), _position(ends[1], log=log)
-
-
-def _numbers(ends: Any, *, log: bool) -> tuple[float, float]:
-    low, high = float(ends[0]), float(ends[1])
-    return (10.0**low, 10.0**high) if log else (low, high)

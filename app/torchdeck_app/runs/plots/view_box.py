@@ -7,7 +7,11 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QGraphicsSceneMouseEvent, QGraphicsSceneWheelEvent
 
+from torchdeck_app.runs.plots.geometry import MOST_EXPONENT
+
 _ZOOM = 0.8
+_MOST = 1e307
+"""Greatest number on a linear axis."""
 
 
 class PlotView(pyqtgraph.ViewBox):
@@ -38,6 +42,11 @@ class PlotView(pyqtgraph.ViewBox):
     def raiseContextMenu(self, ev: object) -> None:  # noqa: N802 - pyqtgraph's name
         self.setMenuEnabled(True)
         super().raiseContextMenu(ev)
+
+    def limit(self, *, log_x: bool, log_y: bool) -> None:
+        """Keep the ranges within the numbers that a float can hold."""
+        x, y = (MOST_EXPONENT if log else _MOST for log in (log_x, log_y))
+        self.setLimits(xMin=-x, xMax=x, yMin=-y, yMax=y)
 
     def set_automatic(self, axis: int, *, on: bool) -> None:
         """Set whether the range of x (0) or y (1) is automatic, without fitting it now."""

@@ -7,16 +7,18 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QRect
 from PySide6.QtGui import QImage, QPainter
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from support.values.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.plots import entries as legend
-from torchdeck_app.runs.plots.geometry import LEFT
+from torchdeck_app.runs.plots.geometry import LEFT, numbers
 from torchdeck_app.runs.plots.marks import STRIP, Mark, MarkStrip
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.runs.plots.plot_sheet import PlotSheet
 from torchdeck_app.runs.plots.toolbar import PlotToolbar
+from torchdeck_app.runs.plots.view_box import PlotView
 from torchdeck_app.theme.theme import Theme
 
 START = 1e9
@@ -136,3 +138,15 @@ def test_one_attempt_is_not_called_attempts(qtbot: QtBot, theme: Theme) -> None:
     qtbot.addWidget(sheet)
     sheet.set_marks((Mark(START, 0, "attempt", ""),))
     assert sheet.accessibleDescription() == "1 attempt, 0 checkpoints"
+
+
+def test_a_logarithmic_axis_ends_before_numbers_do(qapp: QApplication) -> None:
+    assert numbers((-400.0, 400.0), log=True) == (1e-300, 1e300)
+    assert numbers((-400.0, 400.0), log=False) == (-400.0, 400.0)
+    view = PlotView()
+    view.limit(log_x=True, log_y=False)
+    view.setXRange(0, 3, padding=0)
+    view.scaleBy(x=1000)
+    assert view.viewRange()[0] == [-300, 300]
+    view.setYRange(-1e6, 1e6, padding=0)
+    assert view.viewRange()[1] == [-1e6, 1e6]
