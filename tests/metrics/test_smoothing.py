@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.values.metrics import opened, segment_path, write_columns
-from torchdeck.metrics.smoothing import averages
+from torchdeck.metrics.smoothing import averages, window_means
 
 
 def by_loop(values: list[float], weight: float) -> list[float]:
@@ -93,3 +93,15 @@ def test_the_average_of_an_attempt_goes_on_from_the_step_it_restored(
     window = metrics.window("loss", 0, 2e9, 3e9, 1, axis="time", smoothing=0.99, effective=effective)
     np.testing.assert_allclose(window.low, min(wanted[restored + 1 :]), rtol=1e-9)
     np.testing.assert_allclose(window.high, max(wanted[restored + 1 :]), rtol=1e-9)
+
+
+@given(st.lists(st.sampled_from([1e20, 1.0, -2.5, 0.1, math.nan, math.inf]), max_size=40), st.integers(1, 12))
+def test_a_huge_value_is_only_in_the_means_of_its_own_windows(values: list[float], rows: int) -> None:
+    seen: list[float] = []
+    wanted = []
+    for value in values:
+        if math.isfinite(value):
+            seen.append(value)
+            value = math.fsum(seen[-rows:]) / len(seen[-rows:])
+        wanted.append(value)
+    np.testing.assert_allclose(window_means(np.array(values), rows), wanted, rtol=1e-12, atol=1e-12)

@@ -69,12 +69,25 @@ def window_means(values: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
     if rows < 1:
         raise ValueError(f"a window has 1 row or more, not {rows}")
     finite = np.isfinite(values)
-    sums = np.concatenate(([0.0], np.cumsum(values[finite])))
-    last = np.arange(1, len(sums))
-    first = np.maximum(last - rows, 0)
+    x = values[finite]
     found = values.copy()
-    found[finite] = (sums[last] - sums[first]) / (last - first)
+    if len(x):
+        width = min(rows, len(x))
+        found[finite] = _window_sums(x, width) / np.minimum(np.arange(1, len(x) + 1), width)
     return found
+
+
+def _window_sums(x: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """Return the sum of the last `width` values at each value, without subtracting any: the end of one block
+    and the beginning of the next. A huge value is thus only in the sums of its own windows.
+    """
+    padded = np.zeros(-(-len(x) // width) * width)
+    padded[: len(x)] = x
+    blocks = padded.reshape(-1, width)
+    sums = np.cumsum(blocks, axis=1)
+    ends = np.cumsum(blocks[:, ::-1], axis=1)[:, ::-1]
+    sums[1:, :-1] += ends[:-1, 1:]
+    return sums.reshape(-1)[: len(x)]
 
 
 def _decaying(x: NDArray[np.float64], weight: float, last: float) -> NDArray[np.float64]:
