@@ -71,6 +71,18 @@ def test_more_is_better_for_accuracy() -> None:
     ]  # fmt: skip
 
 
+def test_less_is_better_for_losses_and_errors_of_whatever() -> None:
+    names = ("map_loss", "val/top1_error", "train/accuracy_loss", "fid_score", "Perplexity score")
+    assert [best_of(name) for name in names] == ["min"] * 5
+
+
+def test_of_two_rows_at_a_step_the_last_counts(tmp_path: Path) -> None:
+    layout = make_run(tmp_path, controller_journal(), DONE, run_file="[training]\nlr = 0.1\n")
+    write_rows(layout.root, [(0, {"loss": 5.0}), (10, {"loss": 4.0}), (10, {"loss": 3.0})])
+    (found,) = read_rows(tmp_path, ["loss@10"])
+    assert found.entry.metrics == {"loss": 3.0, "loss@10": 3.0}
+
+
 def test_values_of_metrics_are_read_from_the_files(tmp_path: Path) -> None:
     layout = make_run(tmp_path, controller_journal(), DONE, run_file="[training]\nlr = 0.1\n")
     losses = [5.0, 3.0, 1.0, float("nan"), 2.0]

@@ -25,6 +25,13 @@ _MORE_IS_BETTER = frozenset(
     )
 )  # fmt: skip
 """Words in the names of metrics of which the highest value is the best."""
+_LESS_IS_BETTER = frozenset(
+    (
+        "loss", "losses", "error", "errors", "err", "perplexity", "ppl", "fid", "kid", "wer", "cer", "mae",
+        "mse", "rmse", "nll",
+    )
+)  # fmt: skip
+"""Words that decide before those: `top1_error`, `map_loss`, `fid_score`."""
 
 
 class MetricKey(NamedTuple):
@@ -47,6 +54,8 @@ def metric_key(name: str) -> MetricKey | None:
 def best_of(metric: str) -> str:
     """Return whether the best value of a metric is its `min` or its `max`, by its name."""
     words = plain_name(metric).split("_")
+    if not _LESS_IS_BETTER.isdisjoint(words):
+        return MIN
     return MAX if not _MORE_IS_BETTER.isdisjoint(words) or plain_name(metric).endswith("per_s") else MIN
 
 
@@ -106,7 +115,7 @@ def _value(metrics: RunMetrics, name: str, key: MetricKey) -> float | None:
 
 
 def _at_step(metrics: RunMetrics, name: str, rank: int, step: int) -> float | None:
-    """Return the value of the newest row up to a step; None if the run did not get there."""
+    """Return the value of the last row at the newest step up to `step`; None if the run did not get there."""
     from torchdeck.metrics import rows_between
 
     rows = rows_between(metrics, name, rank, step, step, most=_NEAR, effective=True)
@@ -117,7 +126,7 @@ def _at_step(metrics: RunMetrics, name: str, rank: int, step: int) -> float | No
     before = [
         (at, value) for at, value in zip(rows.steps.tolist(), rows.values.tolist(), strict=True) if at <= step
     ]
-    return max(before, key=lambda row: row[0])[1] if before else None
+    return max(reversed(before), key=lambda row: row[0])[1] if before else None
 
 
 def _plain(value: float) -> float:
