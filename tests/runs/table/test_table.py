@@ -145,6 +145,17 @@ def test_runs_are_grouped_with_mean_and_deviation() -> None:
     assert summary([None, "x"]) is None
 
 
+def test_settings_with_the_same_last_word_do_not_share_a_group() -> None:
+    keys = ("model.size", "optim.size")
+    rows = [row(at, settings={keys[at % 2]: "4", "seed": str(at)}) for at in range(4)]
+    rows.append(row(4, settings=dict.fromkeys(keys, "4")))
+    assert [(each.title, len(each.rows)) for each in in_sections(rows, "!seed")] == [
+        ("model.size 4", 2),
+        ("optim.size 4", 2),
+        ("model.size 4, optim.size 4", 1),
+    ]
+
+
 def test_columns_are_named_once_and_not_without_end() -> None:
     assert column_names("loss, lr,loss") == ("loss", "lr")
     for wrong in (" ,", ",".join(map(str, range(50))), "x" * 300):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -45,24 +45,32 @@ def in_sections(rows: Sequence[Row], group: str) -> tuple[Section, ...]:
     """
     if not group:
         return (Section("", tuple(rows)),)
-    found: dict[str, list[Row]] = defaultdict(list)
-    title = _variants(rows, group.removeprefix(ALL_BUT)) if group.startswith(ALL_BUT) else _titles(group)
+    found: dict[_Identity, list[Row]] = defaultdict(list)
+    identity = _variants(rows, group.removeprefix(ALL_BUT)) if group.startswith(ALL_BUT) else _titles(group)
     for row in rows:
-        found[title(row)].append(row)
-    return tuple(Section(name, tuple(members)) for name, members in found.items())
+        found[identity(row)].append(row)
+    return tuple(Section(title, tuple(members)) for (title, _), members in found.items())
 
 
-def _titles(group: str) -> Callable[[Row], str]:
-    def title(row: Row) -> str:
+class _Identity(NamedTuple):
+    """Equal for rows of one group."""
+
+    title: str
+    values: tuple[str | None, ...] = ()
+    """Values that the rows have in common."""
+
+
+def _titles(group: str) -> Callable[[Row], _Identity]:
+    def identity(row: Row) -> _Identity:
         value = row.value(group)
         text = value_text(group, value)
-        return text if group == "name" and text else f"{group} {text}" if text else f"no {group}"
+        return _Identity(text if group == "name" and text else f"{group} {text}" if text else f"no {group}")
 
-    return title
+    return identity
 
 
-def _variants(rows: Sequence[Row], without: str) -> Callable[[Row], str]:
-    """Return the title of a row's group: its program, and what differs between groups."""
+def _variants(rows: Sequence[Row], without: str) -> Callable[[Row], _Identity]:
+    """Return the identity of a row's group: its program, and the settings that differ between groups."""
     settings = {
         row.entry.id: {
             key: value
@@ -76,14 +84,22 @@ def _variants(rows: Sequence[Row], without: str) -> Callable[[Row], str]:
         values[key] = {each.get(key) for each in settings.values()}
     several = len({_target(row) for row in rows}) > 1
     differing = sorted(key for key, found in values.items() if len(found) > 1)
+    ends = Counter(_end(key) for key in differing)
 
-    def title(row: Row) -> str:
+    def identity(row: Row) -> _Identity:
         own = settings[row.entry.id]
-        parts = [f"{key.rpartition('.')[2]} {own[key]}" for key in differing if key in own]
+        parts = [
+            f"{_end(key) if ends[_end(key)] == 1 else key} {own[key]}" for key in differing if key in own
+        ]
         target = _target(row) if several else ""
-        return ", ".join(dict.fromkeys(filter(None, (target, *parts)))) or "the same settings"
+        title = ", ".join(filter(None, (target, *parts))) or "the same settings"
+        return _Identity(title, (target, *(own.get(key) for key in differing)))
 
-    return title
+    return identity
+
+
+def _end(key: str) -> str:
+    return key.rpartition(".")[2]
 
 
 def _target(row: Row) -> str:
