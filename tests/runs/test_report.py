@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.values.metrics import write_rows
@@ -22,9 +22,15 @@ from torchdeck.runs.report.page import html_page
 from torchdeck.runs.table.reading import read_rows
 from torchdeck.use_cases.table.notes import change_notes
 
-NUMBERS = st.floats(-1e12, 1e12) | st.sampled_from([math.nan, math.inf, -math.inf])
+NUMBERS = (
+    st.floats(-1e12, 1e12)
+    | st.floats()
+    | st.sampled_from([math.nan, math.inf, -math.inf, 1.7e308, -1.7e308, 5e-324, 1e-310])
+)
 
 
+@example([[(0.0, -1.7e308), (1.0, 1.7e308)]], "")
+@example([[(0.0, 5e-324), (1.0, 1e-310)]], "")
 @given(st.lists(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=8), max_size=4), st.text(max_size=8))
 def test_a_chart_is_sound_whatever_is_drawn(lines: list[list[tuple[float, float]]], title: str) -> None:
     """Valid XML without a number that is none, within its frame."""

@@ -17,6 +17,11 @@ _TICKS = 5
 _SPREAD = 0.05
 """Share of the range that is free above and below the lines."""
 
+_MOST = 1e300
+"""Greater values are drawn as this one, so that the range is a number, too."""
+_LEAST = 1e-280
+"""Values that differ by less are drawn as equal."""
+
 Point = tuple[float, float]
 
 
@@ -35,6 +40,7 @@ def chart(title: str, lines: Sequence[Line], colours: Sequence[int] | None = Non
         lines: one per run.
         colours: number of each line's colour; default: their order.
     """
+    lines = [Line(line.label, [(_cut(x), _cut(y)) for x, y in line.points]) for line in lines]
     known = [point for line in lines for point in line.points if _is_finite(point)]
     if not known:
         return ""
@@ -72,7 +78,7 @@ def ticks(low: float, high: float, most: int = _TICKS) -> list[float]:
 
 def number_text(value: float) -> str:
     """Return a tick's text: `0.25`, `12k`, `1e-05`."""
-    if value and abs(value) >= 1e4:
+    if 1e4 <= abs(value) < 1e15:
         for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
             if abs(value) >= limit:
                 return f"{value / limit:.4g}{unit}"
@@ -96,10 +102,14 @@ def _range(values: Iterable[float]) -> tuple[float, float]:
     """Return the ends, apart from each other."""
     known = list(values)
     low, high = min(known), max(known)
-    if high - low > 1e-12 * max(abs(low), abs(high)):
+    if high - low > max(1e-12 * max(abs(low), abs(high)), _LEAST):
         return low, high
-    pad = abs(low) * 0.1 or 1.0
+    pad = abs(low) * 0.1 if abs(low) > 10 * _LEAST else 1.0
     return low - pad, high + pad
+
+
+def _cut(value: float) -> float:
+    return max(-_MOST, min(value, _MOST)) if math.isfinite(value) else value
 
 
 def _axes(scale: _Scale) -> Iterator[str]:
