@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QMarginsF, QObject, QSize, QUrl, Signal
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QObject, QSize, QUrl, Signal
 from PySide6.QtGui import (
     QDesktopServices,
     QImage,
@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from torchdeck.contract.atomic import write_bytes
 from torchdeck.runs.report.content import read_report
 from torchdeck.runs.report.page import BODY, html_page
 from torchdeck.runs.table.row import Row
@@ -50,13 +51,7 @@ class RunReports(QObject):
         """Ask for the file of a report about these runs; open it once it is written."""
         if not rows:
             return
-        dialog = QFileDialog(self._window, "Export a report")
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix("html")
-        dialog.filterSelected.connect(
-            lambda name: dialog.setDefaultSuffix("pdf" if "pdf" in name else "html")
-        )
-        dialog.selectFile(f"{rows[0].entry.name if len(rows) == 1 else 'runs'}.html")
+        dialog = report_dialog(self._window, rows[0].entry.name if len(rows) == 1 else "runs")
         dialog.fileSelected.connect(lambda path: self.write(rows, Path(path)))
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
@@ -81,14 +76,32 @@ class RunReports(QObject):
         self._operations.run("writing the report", call, done=done, failed=failed)
 
 
+def report_dialog(window: QWidget, name: str) -> QFileDialog:
+    """Return a dialog for the file of a report: HTML, or PDF if its filter is chosen."""
+    dialog = QFileDialog(window, "Export a report")
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setNameFilters(["HTML (*.html)", "PDF (*.pdf)"])
+    dialog.setDefaultSuffix("html")
+    dialog.filterSelected.connect(
+        lambda chosen: dialog.setDefaultSuffix("pdf" if "pdf" in chosen else "html")
+    )
+    dialog.selectFile(f"{name}.html")
+    return dialog
+
+
 def write_pdf(page: str, target: Path) -> None:
-    """Write an HTML page of `html_page` as PDF on A4.
+    """Write an HTML page of `html_page` as PDF on A4; a file at `target` is replaced.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be written; an old one is unchanged.
     """
-    with target.open("wb"):  # QPdfWriter tells nothing of a file that cannot be made
-        pass
+    content = _pdf(page)
+    if not content.startswith(b"%PDF-") or not content.rstrip().endswith(b"%%EOF"):
+        raise OSError("Qt has not made a complete PDF")  # its writer raises nothing itself
+    write_bytes(target, content, durable=False)
+
+
+def _pdf(page: str) -> bytes:
     document = QTextDocument()
     pictures: list[str] = []
 
@@ -102,13 +115,16 @@ def write_pdf(page: str, target: Path) -> None:
         kind = QTextDocument.ResourceType.ImageResource
         document.addResource(int(kind.value), QUrl(f"picture{number}"), _drawn(svg))
     document.setHtml(text)
-    writer = QPdfWriter(str(target))
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    writer = QPdfWriter(buffer)
     writer.setPageSize(QPageSize(QPageSize.PageSizeId.A4))
     writer.setResolution(_DPI)
     margins = QMarginsF(_MARGIN, _MARGIN, _MARGIN, _MARGIN)
     writer.setPageMargins(margins, QPageLayout.Unit.Millimeter)
     document.setPageSize(writer.pageLayout().paintRectPixels(_DPI).size().toSizeF())
     document.print_(writer)
+    return bytes(buffer.data().data())
 
 
 def _is_legend(svg: str) -> bool:
