@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,6 +63,29 @@ def test_what_was_previewed_is_removed(home: Path) -> None:
     again = free_space(found)
     assert again.checkpoints == 0
     assert len(again.problems) == 2, "what is gone already is reported"
+
+
+def test_a_run_that_was_pinned_or_resumed_since_the_preview_keeps_its_checkpoints(home: Path) -> None:
+    found = surplus(measured(read_rows(home)), Rule())
+    change_notes(home, (run_id(1),), lambda note: replace(note, pinned=True))
+    freed = free_space(found)
+    assert freed.checkpoints == 0
+    assert all(each.endswith("is not removed: the run is pinned") for each in freed.problems)
+    change_notes(home, (run_id(1),), lambda note: replace(note, pinned=False))
+    live, layout = Home(home).run(run_id(3)), Home(home).run(run_id(1))
+    shutil.copytree(live.nodes, layout.nodes, dirs_exist_ok=True)
+    shutil.copy(live.journal, layout.journal)
+    freed = free_space(found)
+    assert freed.checkpoints == 0
+    assert all("until it ends" in each for each in freed.problems)
+
+
+def test_nothing_is_removed_while_the_notes_cannot_be_read(home: Path) -> None:
+    found = surplus(measured(read_rows(home)), Rule())
+    Home(home).notes.write_text('{"v": 99}')
+    freed = free_space(found)
+    assert freed.checkpoints == 0
+    assert all("newer Torchdeck" in each for each in freed.problems)
 
 
 def test_the_command_lists_previews_and_removes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
