@@ -54,6 +54,24 @@ def test_the_newest_and_what_the_rule_names_stay(home: Path) -> None:
     assert {each for each, _ in removed(home, Rule())} == {run_id(1)}
 
 
+def test_a_run_without_the_metric_keeps_all_if_the_best_are_asked_for(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = add_run(torchdeck_home, 1)
+    for step in (10, 20, 30):
+        save(layout.checkpoints, step)
+    (run,) = measured(read_rows(torchdeck_home))
+    assert run.why_kept_by(Rule(keep_best=2)) == "no checkpoint has validation_loss"
+    assert removed(torchdeck_home, Rule(keep_best=2)) == []
+    assert len(removed(torchdeck_home, Rule())) == 2, "the newest are asked for"
+    assert main(["runs", "space", "--keep-best", "2"]) == 0
+    assert "no checkpoint has validation_loss" in capsys.readouterr().out
+    save(layout.checkpoints, 40, metrics={"validation_loss": 1.0})
+    (run,) = measured(read_rows(torchdeck_home))
+    assert run.why_kept_by(Rule(keep_best=2)) == "only 1 of 4 checkpoints with validation_loss"
+    assert run.why_kept_by(Rule(keep_best=1)) == ""
+
+
 def test_what_was_previewed_is_removed(home: Path) -> None:
     found = surplus(measured(read_rows(home)), Rule(keep_best=1))
     freed = free_space(found)

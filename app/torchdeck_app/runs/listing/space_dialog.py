@@ -162,7 +162,7 @@ class SpaceDialog(QDialog):
             if item is None or not isinstance(run, RunRoom):
                 continue
             frees = sum(each.size for each in self._gone if each.run is run)
-            item.setText(2, run.why_kept or (f"frees {size(frees)}" if frees else ""))
+            item.setText(2, run.why_kept_by(rule) or (f"frees {size(frees)}" if frees else ""))
             for at in range(item.childCount()):
                 child = item.child(at)
                 if child is not None:

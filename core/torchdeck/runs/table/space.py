@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from torchdeck.agent.probe.run_folders import room_of
 from torchdeck.contract.refusal import Refusal
 from torchdeck.distributed.checkpoints.retention import Retention, is_named_by_step
+from torchdeck.quantities import counted
 from torchdeck.runs.folders.checkpoints import RunCheckpoint, retention_of, run_checkpoints
 from torchdeck.runs.table.row import Row
 
@@ -40,6 +41,21 @@ class RunRoom(NamedTuple):
         if self.row.entry.view is None or not self.row.entry.view.is_over:
             return "the run is not over"
         return ""
+
+    def why_kept_by(self, rule: Rule) -> str:
+        """Return why a rule removes no checkpoint of it whatever their number; empty if it may.
+
+        With fewer checkpoints that have the metric than the best to keep, the best are not known.
+        """
+        if self.why_kept:
+            return self.why_kept
+        metrics, metric = _metrics(self), self.retention.best_metric
+        measured = sum(metric in each for each in metrics.values())
+        if measured >= min(rule.keep_best, len(metrics)):
+            return ""
+        if not measured:
+            return f"no checkpoint has {metric}"
+        return f"only {measured:,} of {counted(len(metrics), 'checkpoint')} with {metric}"
 
 
 class Surplus(NamedTuple):
@@ -81,17 +97,16 @@ def measured(
 
 
 def surplus(runs: Sequence[RunRoom], rule: Rule) -> tuple[Surplus, ...]:
-    """Return the checkpoints that a rule would remove, of runs that are over and not pinned.
+    """Return the checkpoints that a rule would remove, of runs that `why_kept_by` does not except.
 
     Only complete checkpoints that Torchdeck's trainer wrote count: a script's own are left to the script.
     """
     found = []
     for run in runs:
-        if run.why_kept:
+        if run.why_kept_by(rule):
             continue
-        own = [each for each in run.checkpoints if _counts(each)]
-        kept = _kept(own, run.retention, rule)
-        gone = (each for each in own if each.info.step not in kept)
+        kept = _kept(run, rule)
+        gone = (each for each in run.checkpoints if _counts(each) and each.info.step not in kept)
         found += [Surplus(run, each) for each in sorted(gone, key=lambda each: each.info.step)]
     return tuple(found)
 
@@ -102,14 +117,20 @@ def _counts(found: RunCheckpoint) -> bool:
     return is_own and info.complete and info.manifest is not None
 
 
-def _kept(found: Sequence[RunCheckpoint], own: Retention, rule: Rule) -> set[int]:
-    metrics = {
-        each.info.step: each.info.manifest.current_metrics for each in found if each.info.manifest is not None
+def _metrics(run: RunRoom) -> dict[int, Mapping[str, float]]:
+    """Return the metrics of the checkpoints that count, by step."""
+    return {
+        each.info.step: each.info.manifest.current_metrics
+        for each in run.checkpoints
+        if _counts(each) and each.info.manifest is not None
     }
+
+
+def _kept(run: RunRoom, rule: Rule) -> set[int]:
     retention = replace(
-        own,
+        run.retention,
         keep_last=max(1, rule.keep_last),
         keep_best=max(0, rule.keep_best),
         keep_every=rule.keep_every or None,
     )
-    return set(retention.kept(metrics))
+    return set(retention.kept(_metrics(run)))

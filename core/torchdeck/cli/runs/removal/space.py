@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     found = surplus(runs, rule)
     if args.delete:
         return _remove(found, ask=not args.yes, as_json=args.json)
-    _preview(found, as_json=args.json)
+    _preview(found, _reasons(runs, rule), as_json=args.json)
     return SUCCEEDED
 
 
@@ -90,15 +90,24 @@ def _room_json(run: RunRoom) -> dict[str, Any]:
     return {"id": entry.id, "name": run.row.name, "bytes": run.room, "checkpoints": checkpoints}
 
 
-def _preview(found: Sequence[Surplus], *, as_json: bool) -> None:
+def _reasons(runs: Sequence[RunRoom], rule: Rule) -> dict[str, tuple[str, str]]:
+    """Return the label of each run whose checkpoints all stay, and why, by its id."""
+    told = ((each.row.entry.id, each.row.label, each.why_kept_by(rule)) for each in runs if each.checkpoints)
+    return {run_id: (label, why) for run_id, label, why in told if why}
+
+
+def _preview(found: Sequence[Surplus], kept: Mapping[str, tuple[str, str]], *, as_json: bool) -> None:
     total = sum(each.size for each in found)
     if as_json:
         rows = [
             {"id": each.run.row.entry.id, "path": str(each.checkpoint.info.path), "bytes": each.size}
             for each in found
         ]
-        print(json_text({"checkpoints": rows, "bytes": total}))
+        stay = [{"id": run_id, "why": why} for run_id, (_, why) in kept.items()]
+        print(json_text({"checkpoints": rows, "bytes": total, "kept": stay}))
         return
+    for label, why in kept.values():
+        print(f"{'stays':>10}  {label}: {why}")
     for each in found:
         print(f"{size(each.size):>10}  {each.run.row.label}  {each.checkpoint.info.path.name}")
     what = counted(len(found), "checkpoint")
