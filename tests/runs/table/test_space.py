@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from support.values.checkpoint_files import save
-from support.values.run_homes import add_live_run, add_run, run_id
+from support.values.run_homes import PLAN, add_live_run, add_run, run_id
 from torchdeck.cli.main import main
+from torchdeck.contract.atomic import write_json
 from torchdeck.contract.layout import Home
 from torchdeck.runs.table.reading import read_rows
 from torchdeck.runs.table.space import Rule, measured, surplus
@@ -70,6 +71,34 @@ def test_a_run_without_the_metric_keeps_all_if_the_best_are_asked_for(
     (run,) = measured(read_rows(torchdeck_home))
     assert run.why_kept_by(Rule(keep_best=2)) == "only 1 of 4 checkpoints with validation_loss"
     assert run.why_kept_by(Rule(keep_best=1)) == ""
+
+
+def test_a_folder_that_runs_share_keeps_all_while_one_of_them_is_pinned_or_not_over(home: Path) -> None:
+    for held in (2, 3):
+        layout = add_run(home, 3 + held)
+        (home / f"link-{held}").symlink_to(Home(home).run(run_id(held)).checkpoints)
+        write_json(layout.plan, {**PLAN, "checkpoint": {"directory": str(home / f"link-{held}")}})
+    every = read_rows(home)
+    rows = [row for row in every if row.entry.id in (run_id(5), run_id(6))]
+    why = [each.why_kept for each in measured(rows, among=every)]
+    assert sorted(each.rpartition(" checkpoint folder, ")[2] for each in why) == ["is not over", "is pinned"]
+    assert {each for each, _ in removed(home, Rule())} == {run_id(1)}
+    stale = surplus([each._replace(sharing=()) for each in measured(rows)], Rule())
+    freed = free_space(stale)
+    assert (freed.checkpoints, len(freed.problems)) == (0, 6)
+    assert all("which has the same checkpoint folder" in each for each in freed.problems)
+
+
+def test_runs_that_share_a_folder_keep_what_each_of_them_keeps(torchdeck_home: Path) -> None:
+    owner, other = add_run(torchdeck_home, 1), add_run(torchdeck_home, 2)
+    write_json(other.plan, {**PLAN, "checkpoint": {"directory": str(owner.checkpoints)}})
+    for step, loss in LOSSES.items():
+        save(owner.checkpoints, step, metrics={"validation_loss": loss, "train_loss": step})
+    first, second = measured(read_rows(torchdeck_home))
+    second = second._replace(retention=replace(second.retention, best_metric="train_loss"))
+    gone = surplus([first, second], Rule(keep_best=1))
+    assert [each.checkpoint.info.step for each in gone] == [30]
+    assert free_space(gone).problems == ()
 
 
 def test_what_was_previewed_is_removed(home: Path) -> None:

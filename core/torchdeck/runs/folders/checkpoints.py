@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -173,6 +176,15 @@ def checkpoint_directory(layout: RunLayout) -> Path:
             f"{layout.plan} does not tell where the run's checkpoints are ({error}): give their "
             "folder instead"
         ) from error
+
+
+def by_directory(layouts: Iterable[RunLayout]) -> dict[Path, list[RunLayout]]:
+    """Group runs by their checkpoint directory, links resolved; those without a known one are left out."""
+    found: dict[Path, list[RunLayout]] = defaultdict(list)
+    for layout in layouts:
+        with suppress(CheckpointError, OSError):
+            found[Path(os.path.realpath(checkpoint_directory(layout)))].append(layout)
+    return found
 
 
 def retention_of(layout: RunLayout) -> Retention | None:

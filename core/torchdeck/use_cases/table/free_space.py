@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.refusal import Refusal
+from torchdeck.runs.folders.checkpoints import by_directory
 from torchdeck.runs.folders.notes import Note, read_notes
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.table.space import Surplus
 from torchdeck.use_cases.checkpoints_here import delete_checkpoint
 
@@ -29,7 +34,8 @@ def free_space(
 ) -> Freed:
     """Remove checkpoints; one that cannot be removed does not keep back the others.
 
-    The notes and the run are read again before each: another window may have pinned or resumed the run since.
+    The notes and the runs that use its folder are read again before each: another window may have pinned or
+    resumed one since.
 
     Args:
         chosen: as previewed by `surplus`.
@@ -37,6 +43,7 @@ def free_space(
         check: called before each; an exception from it ends the removal.
     """
     count, size, problems = 0, 0, []
+    groups = by_directory(_runs_of(each.run.row.entry.layout.home.root for each in chosen))
     for each in chosen:
         check()
         info = each.checkpoint.info
@@ -45,8 +52,9 @@ def free_space(
             continue
         progress(f"removing {info.path.name} of {each.run.row.label}")
         try:
-            _refuse_pinned(each.run.row.entry.layout)
-            delete_checkpoint(each.run.row.entry.layout, info.path)
+            layout = each.run.row.entry.layout
+            _refuse_held(layout, groups.get(Path(os.path.realpath(info.path.parent)), ()))
+            delete_checkpoint(layout, info.path)
         except (Refusal, OSError) as error:
             problems.append(f"{info.path} is not removed: {error}")
             continue
@@ -54,6 +62,20 @@ def free_space(
     return Freed(count, size, tuple(problems))
 
 
-def _refuse_pinned(layout: RunLayout) -> None:
-    if read_notes(layout.home.root).get(layout.root.name, Note()).pinned:
+def _runs_of(homes: Iterable[Path]) -> list[RunLayout]:
+    return [Home(home).run(run_id) for home in set(homes) for run_id in RunRegistry(home).ids()]
+
+
+def _refuse_held(layout: RunLayout, sharing: Iterable[RunLayout]) -> None:
+    """Raise Refusal if the run is pinned, or another that has the same folder is pinned or not over."""
+    notes = read_notes(layout.home.root)
+    if notes.get(layout.root.name, Note()).pinned:
         raise Refusal("the run is pinned")
+    for other in sharing:
+        if other == layout:
+            continue
+        name = other.root.name
+        if notes.get(name, Note()).pinned:
+            raise Refusal(f"run {name}, which has the same checkpoint folder, is pinned")
+        if not read_run(other).is_over:
+            raise Refusal(f"run {name}, which has the same checkpoint folder, is not over")

@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
     if args.delete and rule is None:
         raise Refusal("--delete needs a rule", fix="give --keep-best, --keep-last or --keep-every")
     ids = {find_run(asked).root.name for asked in args.ids}
-    rows = [row for row in read_rows(registry().folder.parent) if not ids or row.entry.id in ids]
-    runs = measured(rows)
+    every = read_rows(registry().folder.parent)
+    runs = measured([row for row in every if not ids or row.entry.id in ids], among=every)
     if rule is None:
         _list(runs, args.limit, as_json=args.json)
         return SUCCEEDED
