@@ -50,12 +50,12 @@ class RunNotes(QObject):
     def toggle_pinned(self, ids: tuple[str, ...]) -> None:
         """Pin runs; unpin them if all are pinned."""
         change = partial(replace, pinned=not self.are_pinned(ids))
-        self._run("pinning runs", lambda: change_notes(self._home, ids, change))
+        self._run("pinning runs", lambda: change_notes(self._home, ids, change, self.failed.emit))
 
     def toggle_archived(self, ids: tuple[str, ...]) -> None:
         """Archive runs; bring them back into the list if all are archived."""
         change = partial(replace, archived=not self.are_archived(ids))
-        self._run("archiving runs", lambda: change_notes(self._home, ids, change))
+        self._run("archiving runs", lambda: change_notes(self._home, ids, change, self.failed.emit))
 
     def are_pinned(self, ids: tuple[str, ...]) -> bool:
         """Return whether there are runs, and all are pinned."""
@@ -77,13 +77,13 @@ class RunNotes(QObject):
                 name=note.name if given.name == before.name else given.name,
             )
 
-        self._run("writing tags and notes", lambda: change_notes(self._home, ids, change))
+        self._run("writing tags and notes", lambda: change_notes(self._home, ids, change, self.failed.emit))
 
     def write_step(self, run_id: str, given: StepNote) -> None:
         """Write a note on a moment of a run; without text, remove it."""
         self._run(
             "writing tags and notes",
-            lambda: change_notes(self._home, (run_id,), lambda note: note.with_step(given)),
+            lambda: change_notes(self._home, (run_id,), lambda note: note.with_step(given), self.failed.emit),
         )
 
     def _run(self, name: str, call: Callable[[], dict[str, Note]]) -> None:

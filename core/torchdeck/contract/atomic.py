@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,17 @@ def read_json(path: Path, *, limit: int = LIMIT) -> Any:
         return read_json_file(path, limit=limit)
     except (FileNotFoundError, NotADirectoryError, JsonError):
         return None
+
+
+def copy_aside(path: Path) -> Path:
+    """Copy a damaged file, before it is replaced, to a name next to it with the time; return the copy.
+
+    Raises:
+        OSError: it cannot be read, or the copy cannot be written.
+    """
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+    write_bytes(aside, path.read_bytes(), private=True)
+    return aside
 
 
 def _sync(path: Path, flags: int) -> None:

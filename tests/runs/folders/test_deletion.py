@@ -12,6 +12,7 @@ from support.values.histories import agent_started, controller_journal, ended, e
 from support.values.made_runs import IDS, line, make_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.folders.deletion import (
     FORGOTTEN,
     StillAliveError,
@@ -40,6 +41,17 @@ def test_a_run_set_aside_is_no_run_and_can_be_put_back(tmp_path: Path) -> None:
     assert RunRegistry(tmp_path).ids() == []
     assert put_back(aside) == layout
     assert RunRegistry(tmp_path).ids() == [layout.root.name]
+
+
+@pytest.mark.parametrize("content", ["{", '{"v": 99}'])
+def test_a_run_is_not_set_aside_while_it_is_not_known_whether_it_is_pinned(
+    tmp_path: Path, content: str
+) -> None:
+    layout = make_run(tmp_path, controller_journal(), DONE)
+    layout.home.notes.write_text(content)
+    with pytest.raises(Refusal, match=r"notes\.json"):
+        set_aside(layout)
+    assert layout.root.exists()
 
 
 def test_what_lives_is_not_set_aside(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from torchdeck.runs.folders.notes import (
+    DamagedNotesError,
     NewerNotesError,
     Note,
     StepNote,
+    known_notes,
     parse_tags,
     read_notes,
 )
@@ -27,9 +29,17 @@ def test_a_note_that_says_nothing_is_not_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[1", "3", '{"runs": 1}', '{"runs": {"a": 3}}'])
-def test_a_damaged_file_has_no_notes(tmp_path: Path, content: str) -> None:
+def test_a_damaged_file_is_told_and_copied_before_it_is_replaced(tmp_path: Path, content: str) -> None:
     (tmp_path / "notes.json").write_text(content)
-    assert read_notes(tmp_path) == {}
+    with pytest.raises(DamagedNotesError, match="damaged"):
+        read_notes(tmp_path)
+    assert known_notes(tmp_path) == {}
+    told: list[str] = []
+    assert change_notes(tmp_path, ("a",), lambda _note: Note(("x",)), told.append) == {"a": Note(("x",))}
+    (copy,) = tmp_path.glob("notes.json.damaged-*")
+    assert copy.read_text() == content
+    assert copy.name in told[0]
+    assert read_notes(tmp_path) == {"a": Note(("x",))}
 
 
 def test_a_newer_file_is_not_overwritten(tmp_path: Path) -> None:

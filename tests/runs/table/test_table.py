@@ -182,12 +182,20 @@ def test_a_saved_view_comes_back(tmp_path: Path) -> None:
     assert delete_view(tmp_path, "mine") == {}
 
 
-def test_a_newer_file_of_views_is_refused_and_a_damaged_one_is_empty(tmp_path: Path) -> None:
+def test_a_newer_file_of_views_is_refused_and_a_damaged_one_copied_first(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "views.json"
     file.write_text('{"v": 1, "views": {"a": 3, "b": {"sort": 4, "groups": ["x"], "columns": [1, "lr"]}}}')
     assert read_views(tmp_path) == {"b": TableView(columns=("lr",))}
     file.write_text("[")
-    assert read_views(tmp_path) == {}
+    with pytest.raises(ViewError, match="damaged"):
+        read_views(tmp_path)
+    told: list[str] = []
+    assert save_view(tmp_path, "mine", VIEW, told.append) == {"mine": VIEW}
+    (copy,) = tmp_path.glob("views.json.damaged-*")
+    assert copy.read_text() == "["
+    assert copy.name in told[0]
     file.write_text(json.dumps({"v": 99}))
     with pytest.raises(ViewError, match="newer"):
         save_view(tmp_path, "mine", VIEW)

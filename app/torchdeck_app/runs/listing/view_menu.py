@@ -144,11 +144,11 @@ class SavedViews(QObject):
 
     def save(self, name: str, view: TableView) -> None:
         """Save a view; `changed` or `failed` follows."""
-        self._run("saving a view", lambda: save_view(self._home, name, view))
+        self._run("saving a view", lambda: save_view(self._home, name, view, self.failed.emit))
 
     def delete(self, name: str) -> None:
         """Delete a view; `changed` or `failed` follows."""
-        self._run("deleting a view", lambda: delete_view(self._home, name))
+        self._run("deleting a view", lambda: delete_view(self._home, name, self.failed.emit))
 
     def _run(self, name: str, call: Callable[[], Mapping[str, TableView]]) -> None:
         self._operations.run(

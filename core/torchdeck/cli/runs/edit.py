@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +47,10 @@ def run(args: argparse.Namespace) -> int:
         raise Refusal("nothing is to be changed", fix="give --name, --tag, --note, --pin or --archive")
     layouts = [find_run(asked) for asked in args.ids]
     ids = tuple(layout.root.name for layout in layouts)
-    notes = change_notes(layouts[0].home.root, ids, lambda note: _with(note, args))
+    home = layouts[0].home.root
+    notes = change_notes(
+        home, ids, lambda note: _with(note, args), lambda text: print(f"torchdeck: {text}", file=sys.stderr)
+    )
     if args.json:
         rows = [{"id": run_id, **vars(notes.get(run_id, Note()))} for run_id in ids]
         print(json_text({"runs": rows}))

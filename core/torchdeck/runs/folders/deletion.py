@@ -18,7 +18,7 @@ from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.processes import processes_of_run
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.folders.node_parts import note_left, remote_nodes
-from torchdeck.runs.folders.notes import Note, known_notes
+from torchdeck.runs.folders.notes import Note, read_notes
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import Links, read_links
 from torchdeck.runs.view import RunView
@@ -51,12 +51,13 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
 
     Raises:
         PinnedError: the user has pinned it.
+        NewerNotesError, DamagedNotesError: whether it is pinned is not known.
         StillAliveError: the run has not ended, or processes of it are alive here, or on nodes from which it
             is to be removed too.
         NewerFormatError: it is from a newer Torchdeck.
-        OSError: it cannot be renamed.
+        OSError: it cannot be renamed, or the notes cannot be read.
     """
-    if known_notes(layout.home.root).get(layout.root.name, Note()).pinned:
+    if read_notes(layout.home.root).get(layout.root.name, Note()).pinned:
         raise PinnedError(
             f"run {layout.root.name} is pinned",
             fix=f"`torchdeck runs edit {layout.root.name} --unpin` first, or unpin it in the window",

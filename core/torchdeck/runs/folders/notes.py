@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torchdeck.contract.atomic import read_json
+from torchdeck.contract.bounded_json import JsonError, read_json_file
 from torchdeck.contract.layout import Home
 from torchdeck.contract.refusal import Refusal
 
@@ -57,32 +57,51 @@ class NewerNotesError(Refusal):
     """The file is from a newer Torchdeck; it is neither read nor written."""
 
 
+class DamagedNotesError(Refusal):
+    """The file holds no notes that can be read; which runs are pinned is not known."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"{path} is damaged",
+            why,
+            fix="repair it, or change any note: that begins a new file and keeps a copy of this one",
+        )
+
+
 def parse_tags(text: str) -> tuple[str, ...]:
     """Parse typed tags, separated by commas or spaces; each once, in their order."""
     return tuple(dict.fromkeys(text.replace(",", " ").split()))
 
 
 def read_notes(home: Path) -> dict[str, Note]:
-    """Read notes by run id; a damaged file has none.
+    """Read notes by run id; none if there is no file.
 
     Raises:
         NewerNotesError: the file is from a newer Torchdeck.
+        DamagedNotesError: it is damaged.
         OSError: it cannot be read.
     """
-    value = read_json(Home(home).notes)
-    if not isinstance(value, Mapping):
+    path = Home(home).notes
+    try:
+        value = read_json_file(path)
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    if isinstance(value.get("v"), int) and value["v"] > _VERSION:
-        raise NewerNotesError(f"{Home(home).notes} was written by a newer Torchdeck: update this one")
-    runs = value.get("runs")
-    if not isinstance(runs, Mapping):
-        return {}
+    except JsonError as error:
+        raise DamagedNotesError(path, str(error)) from error
+    if isinstance(value, Mapping) and isinstance(value.get("v"), int) and value["v"] > _VERSION:
+        raise NewerNotesError(f"{path} was written by a newer Torchdeck: update this one")
+    runs = value.get("runs") if isinstance(value, Mapping) else None
+    if not isinstance(runs, Mapping) or not all(isinstance(item, Mapping) for item in runs.values()):
+        raise DamagedNotesError(path, "it is not a table of runs")
     return {str(run_id): note for run_id, item in runs.items() if (note := _note(item))}
 
 
 def known_notes(home: Path) -> dict[str, Note]:
-    """Return the notes by run id; none if they cannot be read: runs are listed all the same."""
-    with suppress(OSError, NewerNotesError):
+    """Return the notes by run id; none if they cannot be read: runs are listed all the same.
+
+    What removes something asks `read_notes`: without notes nothing seems pinned.
+    """
+    with suppress(OSError, NewerNotesError, DamagedNotesError):
         return read_notes(home)
     return {}
 
@@ -106,9 +125,7 @@ def _item(note: Note) -> dict[str, Any]:
 _MARKS = ("pinned", "archived")
 
 
-def _note(value: Any) -> Note:
-    if not isinstance(value, Mapping):
-        return Note()
+def _note(value: Mapping[str, Any]) -> Note:
     tags, text, name = value.get("tags"), value.get("text"), value.get("name")
     return Note(
         tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torchdeck.contract.atomic import read_json
+from torchdeck.contract.bounded_json import JsonError, read_json_file
 from torchdeck.contract.layout import Home
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.table.columns import MOST_COLUMNS
@@ -66,21 +66,37 @@ class ViewError(Refusal):
     is_usage = True
 
 
+class DamagedViewsError(ViewError):
+    """The file holds no views that can be read."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"{path} is damaged",
+            why,
+            fix="repair it, or save a view: that begins a new file and keeps a copy of this one",
+        )
+
+
 def read_views(home: Path) -> dict[str, TableView]:
-    """Read the saved views by name, sorted; a damaged file has none.
+    """Read the saved views by name, sorted; none if there is no file.
 
     Raises:
-        ViewError: the file is from a newer Torchdeck.
+        DamagedViewsError: the file is damaged.
+        ViewError: it is from a newer Torchdeck.
         OSError: it cannot be read.
     """
-    value = read_json(Home(home).views)
-    if not isinstance(value, Mapping):
+    path = Home(home).views
+    try:
+        value = read_json_file(path)
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    if isinstance(value.get("v"), int) and value["v"] > _VERSION:
-        raise ViewError(f"{Home(home).views} was written by a newer Torchdeck", fix="update this one")
-    views = value.get("views")
+    except JsonError as error:
+        raise DamagedViewsError(path, str(error)) from error
+    if isinstance(value, Mapping) and isinstance(value.get("v"), int) and value["v"] > _VERSION:
+        raise ViewError(f"{path} was written by a newer Torchdeck", fix="update this one")
+    views = value.get("views") if isinstance(value, Mapping) else None
     if not isinstance(views, Mapping):
-        return {}
+        raise DamagedViewsError(path, "it is not a table of views")
     return {
         str(name): TableView.from_json(view)
         for name, view in sorted(views.items())
@@ -97,7 +113,7 @@ def view_named(home: Path, name: str) -> TableView:
     """Return one saved view.
 
     Raises:
-        ViewError: there is none of that name, or the file is from a newer Torchdeck.
+        ViewError: there is none of that name, or the file is damaged or from a newer Torchdeck.
         OSError: the file cannot be read.
     """
     views = read_views(home)
