@@ -12,8 +12,10 @@ from support.values.made_runs import IDS, make_run
 from support.values.metrics import write_rows
 from support.values.run_entries import DONE
 from torchdeck.cli.main import main
+from torchdeck.runs.folders.notes import StepNote
 from torchdeck.runs.table.run_filter import RunFilter
 from torchdeck.runs.table.views import TableView
+from torchdeck.use_cases.table.notes import change_notes
 from torchdeck.use_cases.table.views import save_view
 
 
@@ -68,6 +70,15 @@ def test_runs_are_renamed_tagged_pinned_and_archived(home: Path, capsys: pytest.
     assert IDS[2] in said(capsys, "--archived")
     assert IDS[2] in said(capsys, "--where", "archived = yes")
     assert said(capsys, "--where", "name = nothing").startswith("no run fulfils")
+
+
+def test_an_edited_run_with_notes_on_moments_is_printed_as_json(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change_notes(home, IDS[:1], lambda note: note.with_step(StepNote(10.0, 2, "early")))
+    assert main(["runs", "edit", IDS[0], "--tag", "a", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["runs"]
+    assert row["steps"] == [{"time": 10.0, "step": 2, "text": "early"}]
 
 
 def test_a_pinned_run_is_not_deleted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

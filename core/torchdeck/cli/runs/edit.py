@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from torchdeck.cli.output import SUCCEEDED, json_text
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         home, ids, lambda note: _with(note, args), lambda text: print(f"torchdeck: {text}", file=sys.stderr)
     )
     if args.json:
-        rows = [{"id": run_id, **vars(notes.get(run_id, Note()))} for run_id in ids]
+        rows = [{"id": run_id, **asdict(notes.get(run_id, Note()))} for run_id in ids]
         print(json_text({"runs": rows}))
         return SUCCEEDED
     for run_id in ids:
