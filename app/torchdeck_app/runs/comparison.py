@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from PySide6.QtCore import Qt
@@ -37,9 +38,12 @@ class CompareView(QWidget):
         operations: Operations,
         entries: tuple[RunEntry, ...],
         parent: QWidget | None = None,
+        *,
+        notes: Mapping[str, Note] = MappingProxyType({}),
     ) -> None:
         super().__init__(parent)
         self._operations = operations
+        self._notes = notes
         self.asked_for = tuple(entry.id for entry in entries)
         self.entries = entries[:MOST]
         self._tables: list[Configuration] = []
@@ -48,9 +52,9 @@ class CompareView(QWidget):
         self._said.setTextFormat(Qt.TextFormat.PlainText)
         if len(entries) > MOST:
             self._say(f"Showing the first {MOST} of {len(entries):,} selected runs.")
-        names = names_of(self.entries)
+        self._names = names_of(self.entries, notes)
         self.plots = PlotGrid(theme, self.entries[0].layout)
-        self.plots.set_runs([entry.layout for entry in self.entries], names)
+        self.plots.set_runs([entry.layout for entry in self.entries], self._names)
         self.values = GridTable("Values at the end")
         self.configuration = GridTable("Differences of the configurations")
         self.every = QCheckBox("Show &identical settings")
@@ -91,8 +95,18 @@ class CompareView(QWidget):
         views = [entry.view for entry in self.entries if entry.view is not None]
         if views:
             self.plots.show_view(next((view for view in views if not view.is_over), views[0]))
-        headings = ("", *names_of(self.entries))
+        headings = ("", *names_of(self.entries, self._notes))
         self.values.set_rows(headings, end_values(self.entries, time.time()))
+
+    def set_notes(self, notes: Mapping[str, Note]) -> None:
+        """Show the names that the user gave the runs."""
+        self._notes = notes
+        names = names_of(self.entries, notes)
+        if names != self._names:
+            self._names = names
+            self.plots.set_runs([entry.layout for entry in self.entries], names)
+            self.set_entries(self.entries)
+            self._show_configuration()
 
     def entered(self) -> None:
         """Called when the view becomes visible."""
@@ -121,16 +135,16 @@ class CompareView(QWidget):
 
     def _show_configuration(self) -> None:
         rows = configuration_rows([each.table for each in self._tables], every=self.every.isChecked())
-        self.configuration.set_rows(("Key", *names_of(self.entries)), rows, fixed_width=True)
+        self.configuration.set_rows(("Key", *names_of(self.entries, self._notes)), rows, fixed_width=True)
 
     def _say(self, text: str) -> None:
         self._said.setText(text)
         self._said.setVisible(bool(text))
 
 
-def names_of(entries: tuple[RunEntry, ...]) -> list[str]:
-    """Return a unique name per run: its own with what differs, and the random part of its id if needed."""
-    labels = [row.label for row in rows_of(entries, {})]
+def names_of(entries: tuple[RunEntry, ...], notes: Mapping[str, Note]) -> list[str]:
+    """Return a unique name per run: the given or its own with what differs, and its id if needed."""
+    labels = [row.label for row in rows_of(entries, notes)]
     return [
         f"{name} {entry.id[-6:]}" if labels.count(name) > 1 else name
         for entry, name in zip(entries, labels, strict=True)

@@ -165,11 +165,14 @@ class ShownRuns(QStackedWidget):
         if before is not None and before.asked_for == tuple(entry.id for entry in entries):
             return
         self._keep_page_state()
-        self._show(CompareView(self._theme, self._operations, entries))
+        self._show(CompareView(self._theme, self._operations, entries, notes=self._notes))
 
     def set_notes(self, notes: Mapping[str, Note]) -> None:
-        """Show the notes on moments of the run in sight."""
+        """Show the notes on moments of the run in sight, and the names given to runs."""
         self._notes = notes
+        self._lay_under()
+        if self.comparison is not None:
+            self.comparison.set_notes(notes)
         if self.page is not None:
             self.page.plots.set_notes(notes.get(self.page.run_layout.root.name, Note()).steps)
 
@@ -183,8 +186,11 @@ class ShownRuns(QStackedWidget):
         found = next((entry for entry in self._entries if entry.id == self._baseline), None)
         for part in (self.page, self.comparison):
             if part is not None:
-                layout, name = (found.layout, found.name) if found is not None else (None, "")
-                part.plots.set_baseline(layout, name)
+                if found is None:
+                    part.plots.set_baseline(None)
+                else:
+                    name = self._notes.get(found.id, Note()).name or found.name
+                    part.plots.set_baseline(found.layout, name)
 
     def _nothing(self) -> EmptyState:
         sentence = "Select one in the list, or several to compare them."

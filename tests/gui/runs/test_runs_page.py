@@ -349,9 +349,15 @@ def test_several_selected_runs_are_compared(qtbot: QtBot, opened: Opened, tmp_pa
     assert comparison is not None
     qtbot.waitUntil(lambda: comparison.configuration.texts() == [("training.lr", "2.5", "1.5")])
     assert comparison.plots.names.isVisibleTo(comparison)
-    names = names_of(comparison.entries)
+    names = names_of(comparison.entries, {})
     assert ["lr 2.5" in names[0], "lr 1.5" in names[1]] == [True, True]
     assert all(name in comparison.plots.names.accessibleName() for name in names)
+    first = comparison.entries[0].id
+    named = {first: Note(name="mine")}
+    assert names_of(comparison.entries, named)[0].startswith("mine")
+    assert names_of(comparison.entries, named)[1] == names[1]
+    place.shown.set_notes(named)
+    assert "mine" in comparison.plots.names.accessibleName()
     values = {row[0]: row[1:] for row in comparison.values.texts()}
     assert values["Loss"] == ("1.0000", "2.0000")
     assert values["Strategy"] == ("fsdp", "ddp")
