@@ -18,6 +18,7 @@ from support.values.histories import (
 )
 from support.values.made_runs import IDS, line, make_run
 from support.values.metrics import write_rows
+from torchdeck.contract.layout import Home
 from torchdeck.runs import follower
 from torchdeck.runs.run_list import RunList
 from torchdeck.runs.run_state import RunState
@@ -104,6 +105,16 @@ def test_what_cannot_be_read_is_listed_with_the_reason(tmp_path: Path) -> None:
     entry = RunList(tmp_path).look().entries[0]
     assert entry.is_unreadable
     assert "newer Torchdeck" in entry.why
+
+
+def test_a_change_of_the_notes_is_seen(tmp_path: Path) -> None:
+    runs = RunList(tmp_path)
+    assert runs.look().notes == 0
+    Home(tmp_path).notes.write_text("{}")
+    before = runs.look()
+    assert before == runs.look()
+    os.utime(Home(tmp_path).notes, ns=(1, 1))
+    assert runs.look() != before
 
 
 def test_a_removed_run_leaves_the_list(tmp_path: Path) -> None:

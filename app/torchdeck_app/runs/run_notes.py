@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLineEdit, QPlainTextEdit, QWidget
 
 from torchdeck.runs.folders.notes import Note, StepNote, parse_tags, read_notes
-from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.shown_text import shown
 from torchdeck.use_cases.table.notes import change_notes
 from torchdeck_app.bridge.operations import Operations
@@ -30,10 +30,17 @@ class RunNotes(QObject):
         self._operations = operations
         self._home = home
         self._notes: Mapping[str, Note] = {}
+        self._changed_last = 0
 
     def read(self) -> None:
         """Read the file; `changed` follows."""
         self._run("reading tags and notes", lambda: read_notes(self._home))
+
+    def follow(self, seen: RunsSeen) -> None:
+        """Read the file again if it was changed, by this window or elsewhere."""
+        if seen.notes != self._changed_last:
+            self._changed_last = seen.notes
+            self.read()
 
     def ask(self, entries: Sequence[RunEntry], parent: QWidget) -> None:
         """Open the dialog that edits the notes of these runs."""

@@ -191,6 +191,7 @@ class RunsPage(Page):
         for each in (self.elsewhere, self.watching, self.notes, self.views, self.reports):
             each.failed.connect(self.table.say_problem)
         self._run_list.changed.connect(self._take)
+        self._run_list.changed.connect(self.notes.follow)
         self._run_list.failed.connect(self._say_unlisted)
         self._run_list.waiting.connect(self._say_waiting)
         self.table.selection_changed.connect(self._selected)

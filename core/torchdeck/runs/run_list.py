@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchdeck.contract.journal import NewerFormatError
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.runs.folders.deletion import living_alone
 from torchdeck.runs.folders.run_directory import open_run_directory
 from torchdeck.runs.folders.settings import Settings, run_settings
@@ -75,6 +75,8 @@ class RunsSeen:
     """Newest first."""
     unread: int = 0
     """Number of runs not read yet; the next polls read them."""
+    notes: int = 0
+    """Time of the last change of the notes, in ns since the epoch; 0: there are none."""
 
 
 class RunList:
@@ -120,7 +122,14 @@ class RunList:
             if self._monotonic() >= deadline:
                 break
         entries = tuple(run.entry for run in self._runs.values() if not run.is_gone)
-        return RunsSeen(entries, sum(not run.has_read(wanted) for run in self._runs.values()))
+        unread = sum(not run.has_read(wanted) for run in self._runs.values())
+        return RunsSeen(entries, unread, self._notes_changed())
+
+    def _notes_changed(self) -> int:
+        try:
+            return Home(self._registry.folder.parent).notes.stat().st_mtime_ns
+        except OSError:  # none, or they cannot be read: who reads them says why
+            return 0
 
     def _followed(self, run_id: str) -> _Followed:
         return _Followed(RunLayout(self._registry.folder / run_id), self._clock)

@@ -22,6 +22,7 @@ from torchdeck.runs.folders.deletion import set_aside
 from torchdeck.runs.folders.notes import Note, read_notes
 from torchdeck.runs.folders.trash import in_trash
 from torchdeck.runs.table.views import TableView, read_views
+from torchdeck.use_cases.table.notes import change_notes
 from torchdeck_app.runs.abilities import RunCommand
 from torchdeck_app.runs.comparison import names_of
 from torchdeck_app.runs.runs_page import RunsPage
@@ -479,7 +480,9 @@ def test_runs_are_pinned_renamed_and_named_alike_in_questions(
     pin.trigger()
     qtbot.waitUntil(delete.isEnabled)
     assert delete_asked(qtbot, place, "Cancel").startswith('Delete "gpt · lr 0.1"?')
-    place.notes.write((run_id(1),), Note(), Note(name="mine"))
+    change_notes(
+        tmp_path, (run_id(1),), lambda note: dataclasses.replace(note, name="mine")
+    )  # in another window
     qtbot.waitUntil(lambda: place.table.selected_rows()[0].label == "mine · lr 0.1")
     delete_asked(qtbot, place)
     qtbot.waitUntil(place.undo_bar.isVisible)
