@@ -109,6 +109,7 @@ class DocumentTabs(Page):
         if page.control.launching.is_busy:
             page.notice.say("This run is being launched. Close it when that is done.", "warning")
             return
+        page.form.take_over()
         page.files.leave(lambda: self._remove(page))
 
     def step(self, count: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMessageBox, QPushButton
+from PySide6.QtWidgets import QApplication, QLineEdit, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
 from support.gui.launch_place import SCRIPT, write_script
@@ -109,6 +109,24 @@ def test_a_tab_with_changes_asks_before_it_closes(qtbot: QtBot, make_tabs: Make,
     QTest.keyClick(tabs, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
     assert names(tabs) == ["New run"]
     assert tabs.current.start_page.isVisible()
+
+
+def test_a_value_being_typed_is_asked_about_before_a_tab_closes(
+    qtbot: QtBot, make_tabs: Make, tmp_path: Path
+) -> None:
+    tabs = make_tabs()
+    open_in(qtbot, tabs, write_script(tmp_path))
+    page = tabs.current
+    qtbot.waitUntil(lambda: "distributed" in page.form.groups, timeout=30_000)
+    page.form.reveal("distributed.nproc")
+    field = QApplication.focusWidget()
+    assert isinstance(field, QLineEdit)
+    field.selectAll()
+    QTest.keyClicks(field, "4")
+    QTest.keyClick(tabs, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
+    button(page.files.dialog, "Cancel").click()
+    assert tabs.current is page
+    assert page.document.table["distributed"]["nproc"] == 4
 
 
 def test_tabs_are_there_again_after_a_restart(qtbot: QtBot, make_tabs: Make, tmp_path: Path) -> None:
