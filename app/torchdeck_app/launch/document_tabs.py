@@ -21,7 +21,7 @@ from torchdeck_app.widgets.labels import control_text, plain_tip
 from torchdeck_app.widgets.page import Page
 
 MOST = 50
-"""Maximum number of tabs that are restored."""
+"""Maximum number of tabs that are restored; the one in sight and those with unsaved text always are."""
 _NEW = "New run"
 
 
@@ -145,9 +145,14 @@ class DocumentTabs(Page):
     def restore_state(self, state: Mapping[str, Any]) -> None:
         documents = state.get("documents")
         found = documents if isinstance(documents, list) else [state]  # of a version without tabs
-        found = [each for each in found if _has_document(each)][:MOST]
+        found = [each for each in found if _has_document(each)]
         shown = state.get("shown") if isinstance(documents, list) else 0
         shown = shown if isinstance(shown, int) and 0 <= shown < len(found) else len(found)
+        kept = [
+            index for index, each in enumerate(found) if index in (*range(MOST), shown) or _has_text(each)
+        ]
+        shown = sum(index < shown for index in kept) if shown in kept else len(kept)
+        found = [found[index] for index in kept]
         self._recent.restore_state(state.get("recent"))
         self.bar.blockSignals(True)  # noqa: FBT003 - Qt's signature; a tab that is passed needs no page
         for index, each in enumerate(found):
@@ -215,6 +220,7 @@ class DocumentTabs(Page):
     def _restore(self, page: LaunchPage, state: Mapping[str, Any]) -> None:
         """Restore a page; all share the recent files."""
         page.restore_state({**state, "recent": self._recent.save_state()})
+        self._renamed(page)
 
     def _made(self, document: OpenDocument) -> LaunchPage:
         """Return the page of a tab; create it when it is shown first."""
@@ -251,7 +257,7 @@ class DocumentTabs(Page):
             if each.page is not page and _path_of(each) == path.absolute():
                 self.bar.setCurrentIndex(index)
                 return True
-        if not page.has_begun:
+        if not page.has_begun and (page.unread is None or page.unread.get("path") == str(path.absolute())):
             return False
         other = self._empty_page()
         other.open_path(path)
@@ -300,31 +306,37 @@ class DocumentTabs(Page):
 
 
 def _has_document(state: object) -> bool:
-    return isinstance(state, Mapping) and isinstance(state.get("document"), Mapping)
+    document = state.get("document") if isinstance(state, Mapping) else None
+    return isinstance(document, Mapping) and (isinstance(document.get("path"), str) or _has_text(state))
+
+
+def _has_text(state: Any) -> bool:
+    """Return whether the saved state of a document has text that is in no file."""
+    return all(isinstance(state["document"].get(key), str) for key in ("text", "begun"))
+
+
+def _unread(document: OpenDocument) -> Mapping[str, Any] | None:
+    """Return the saved state of a document that its page has not read, or not yet."""
+    return document.state.get("document") if document.page is None else document.page.unread
 
 
 def _is_empty(document: OpenDocument) -> bool:
-    """Return whether the tab has no document."""
-    return not document.page.has_begun if document.page is not None else not document.state
+    """Return whether the tab has no document, and gets none."""
+    has_begun = document.page is not None and document.page.has_begun
+    return not has_begun and _unread(document) is None
 
 
 def _name_of(document: OpenDocument) -> tuple[str, bool]:
     """Return the name of a tab, and whether its document is saved."""
-    page = document.page
-    if page is not None:
-        return (page.file.name, page.file.is_saved) if page.has_begun else (_NEW, True)
-    kept = document.state.get("document")
-    name = kept.get("name") if isinstance(kept, Mapping) else None
-    return (
-        (name, kept.get("text") is None)
-        if isinstance(name, str) and isinstance(kept, Mapping)
-        else (_NEW, True)
-    )
+    if document.page is not None and document.page.has_begun:
+        return document.page.file.name, document.page.file.is_saved
+    kept = _unread(document) or {}
+    name = kept.get("name")
+    return (name, kept.get("text") is None) if isinstance(name, str) else (_NEW, True)
 
 
 def _path_of(document: OpenDocument) -> Path | None:
-    if document.page is not None:
-        return document.page.document.path if document.page.has_begun else None
-    kept = document.state.get("document")
-    path = kept.get("path") if isinstance(kept, Mapping) else None
+    if document.page is not None and document.page.has_begun:
+        return document.page.document.path
+    path = (_unread(document) or {}).get("path")
     return Path(path) if isinstance(path, str) else None

@@ -104,6 +104,8 @@ class LaunchPage(Page):
         self._new_tab = new_tab
         self.has_begun = False
         """Whether it has a document, even if its start page is shown."""
+        self.unread: Mapping[str, Any] | None = None
+        """Saved state of a document that is still to be read, or could not be."""
         self._lay_out()
         self._connect()
         self._follow()
@@ -176,7 +178,7 @@ class LaunchPage(Page):
             "view": self.view,
             **self._work.save_state(),
             "editor": self.editor.save_state(),
-            "document": document_state(self.file, self.document) if self.has_begun else None,
+            "document": document_state(self.file, self.document) if self.has_begun else self.unread,
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
@@ -186,6 +188,7 @@ class LaunchPage(Page):
         if state.get("view") in VIEWS:
             self.show_view(str(state["view"]))
         if isinstance(document := state.get("document"), Mapping):
+            self.unread = document
             restore_document(self.file, document)
         if isinstance(editor := state.get("editor"), Mapping):
             self.editor.restore_state(editor)
@@ -290,7 +293,7 @@ class LaunchPage(Page):
     def _opened(self, _note: str) -> None:
         if self.file.damage:
             self.show_view("toml")
-        self.has_begun = True
+        self.has_begun, self.unread = True, None
         self._has_document(there=True)
         self._show_status()
         self.views.take_focus()

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from support.gui.launch_place import SCRIPT, write_script
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.document_tabs import DocumentTabs
+from torchdeck_app.launch.document_tabs import MOST, DocumentTabs
 from torchdeck_app.theme.theme import Theme
 
 Make = Callable[[], DocumentTabs]
@@ -145,6 +145,35 @@ def test_tabs_are_there_again_after_a_restart(qtbot: QtBot, make_tabs: Make, tmp
     again.step(-1)
     assert again.current.document.table["distributed"]["nproc"] == 7
     assert again.current.file.recent.paths == (second, first)
+
+
+def test_no_unsaved_text_is_lost_by_a_restart_however_many_tabs_there_are(make_tabs: Make) -> None:
+    tabs = make_tabs()
+    saved = [{"document": {"path": f"/nowhere/{number}.toml", "name": "run.toml"}} for number in range(MOST)]
+    unsaved = [{"document": {"text": f"# {number}", "begun": "", "name": "mine"}} for number in range(3)]
+    tabs.restore_state({"documents": [*saved, *saved[:3], *unsaved], "shown": MOST + 4})
+    assert tabs.bar.count() == MOST + 3
+    assert tabs.current.document.text == "# 1"
+    texts = [each["document"].get("text") for each in tabs.save_state()["documents"]]
+    assert texts == [None] * MOST + ["# 0", "# 1", "# 2"]
+
+
+def test_a_file_that_cannot_be_read_keeps_its_tab(qtbot: QtBot, make_tabs: Make, tmp_path: Path) -> None:
+    """Over any number of restarts; another file is opened next to it, and it is read once it is back."""
+    path, other = tmp_path / "gone.toml", write_script(tmp_path)
+    kept = {"path": str(path), "name": path.name}
+    tabs = make_tabs()
+    tabs.restore_state({"documents": [{"document": kept}], "shown": 0})
+    assert tabs.save_state()["documents"][0]["document"] == kept, "it is being read"
+    qtbot.waitUntil(lambda: not tabs.current.notice.isHidden(), timeout=30_000)
+    state = tabs.save_state()
+    assert (state["documents"][0]["document"], state["shown"], names(tabs)) == (kept, 0, ["gone.toml"])
+    open_in(qtbot, tabs, other)
+    assert names(tabs) == ["gone.toml", "run.toml"]
+    path.write_text(SCRIPT)
+    tabs.step(-1)
+    open_in(qtbot, tabs, path)
+    assert names(tabs) == ["gone.toml", "run.toml"]
 
 
 def test_a_state_without_tabs_and_a_wrong_one(qtbot: QtBot, make_tabs: Make, tmp_path: Path) -> None:
