@@ -183,7 +183,7 @@ class FileControl(QObject):
         if self._notice.topic == "failed":
             self._notice.clear()
         if go_on is not None:
-            go_on()
+            self._guarded(go_on)  # the text may have changed while it was written
 
     def _forget_after_save(self) -> None:
         self._after_save = None

@@ -221,6 +221,34 @@ def test_unsaved_work_is_asked_about(qtbot: QtBot, desk: Desk, tmp_path: Path) -
     assert "steps = 20" in desk.path.read_text()
 
 
+def test_what_is_typed_while_a_save_is_written_is_asked_about(
+    qtbot: QtBot, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, left = threading.Event(), threading.Event()
+
+    def slowly(path: Path, text: str, newline: str) -> Stamp:
+        assert written.wait(10)
+        return write_text(path, text, newline)
+
+    monkeypatch.setattr(run_file, "write_text", slowly)
+    desk.document.set_value(("training", "steps"), 20)
+    desk.control.leave(left.set)
+    press_in_dialog(desk, "Save")
+    desk.document.set_value(("training", "steps"), 30)
+    with qtbot.waitSignal(desk.file.saved, timeout=5000):
+        written.set()
+    assert not left.is_set()
+    press_in_dialog(desk, "Save")
+    qtbot.waitUntil(left.is_set, timeout=5000)
+    assert "steps = 30" in desk.path.read_text()
+
+
+def press_in_dialog(desk: Desk, text: str) -> None:
+    box = desk.control.dialog
+    assert isinstance(box, QMessageBox)
+    next(button for button in box.buttons() if text in button.text()).click()
+
+
 def test_a_damaged_file_is_shown_and_not_saved_over(qtbot: QtBot, desk: Desk, tmp_path: Path) -> None:
     path = tmp_path / "latin.toml"
     path.write_bytes(b"# f\xfc\n")
