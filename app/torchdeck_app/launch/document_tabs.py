@@ -104,13 +104,17 @@ class DocumentTabs(Page):
 
     def close_tab(self, index: int) -> None:
         """Close a tab, after a question about unsaved changes."""
+        document = self._documents[index]
+        if document.page is None and _name_of(document)[1]:
+            self._remove(document)  # nothing to ask about, so it needs no page
+            return
         self.bar.setCurrentIndex(index)
         page = self.current
         if page.control.launching.is_busy:
             page.notice.say("This run is being launched. Close it when that is done.", "warning")
             return
         page.form.take_over()
-        page.files.leave(lambda: self._remove(page))
+        page.files.leave(lambda: self._remove(document))
 
     def step(self, count: int) -> None:
         """Show the tab that is `count` tabs to the right."""
@@ -263,16 +267,17 @@ class DocumentTabs(Page):
         other.open_path(path)
         return True
 
-    def _remove(self, page: LaunchPage) -> None:
-        index = next(index for index, each in enumerate(self._documents) if each.page is page)
+    def _remove(self, document: OpenDocument) -> None:
+        index = next(index for index, each in enumerate(self._documents) if each is document)
         if self.bar.count() == 1:
             self._add(None, {})
         del self._documents[index]
         self.bar.removeTab(index)
-        self._stack.removeWidget(page)
-        page.left()
-        page.closing()
-        page.deleteLater()
+        if (page := document.page) is not None:
+            self._stack.removeWidget(page)
+            page.left()
+            page.closing()
+            page.deleteLater()
         self._show_count()
         self._show_current()
 

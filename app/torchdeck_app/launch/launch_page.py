@@ -168,7 +168,7 @@ class LaunchPage(Page):
         self.file.stop()
 
     def closing(self) -> None:
-        self.file.stop(1.0)
+        self.file.close(1.0)
         self.service.close()
         self.document.close(1.0)
 

@@ -72,6 +72,7 @@ class DocumentFile(QObject):
         self._label = ""
         self._begun = ""
         self._is_saving = False
+        self.is_closed = False
         self._asked, self._loaded = 0, 0  # number of documents requested, and number loaded
         self._watch = FileWatch(self, interval)
         self._watch.changed.connect(self._saw)
@@ -120,6 +121,11 @@ class DocumentFile(QObject):
     def stop(self, seconds: float = 0.0) -> None:
         """Stop watching the file."""
         self._watch.stop(seconds)
+
+    def close(self, seconds: float) -> None:
+        """Stop for good: results of reads and writes that still run are dropped."""
+        self.is_closed = True
+        self.stop(seconds)
 
     def open(self, path: Path) -> None:
         """Open a run file, or create one for a script."""
@@ -294,7 +300,13 @@ class DocumentFile(QObject):
         done: Callable[[T], None],
         failed: Callable[[], None] | None = None,
     ) -> None:
+        def finished(result: T) -> None:
+            if not self.is_closed:
+                done(result)
+
         def told(error: Exception) -> None:
+            if self.is_closed:
+                return
             if failed is not None:
                 failed()
             if isinstance(error, ChangedError) and (path := self._document.path) is not None:
@@ -303,7 +315,7 @@ class DocumentFile(QObject):
                 return
             self.failed.emit(str(error) if isinstance(error, Refusal) else f"{name}: {error!r}")
 
-        self._operations.run(name, lambda _progress, _cancel: call(), done=done, failed=told)
+        self._operations.run(name, lambda _progress, _cancel: call(), done=finished, failed=told)
 
 
 # Document in the window's session: a saved one by its path, unsaved edits as text.

@@ -81,6 +81,8 @@ class FileControl(QObject):
         target = self._drafts / name / "run.toml"
 
         def begin(files: dict[Path, str]) -> None:
+            if self._file.is_closed:
+                return
             if len(files) > 1:
                 self._ask_folder(name, files, target)
                 return
@@ -189,6 +191,8 @@ class FileControl(QObject):
         self._after_save = None
 
     def _failed(self, sentence: str) -> None:
+        if self._file.is_closed:
+            return
         self._after_save = None
         self._notice.say(sentence, "error", topic="failed")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from pytestqt.qtbot import QtBot
 from support.gui.launch_place import SCRIPT, write_script
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document_tabs import MOST, DocumentTabs
+from torchdeck_app.launch.files import document_file
+from torchdeck_app.launch.files.document_sources import Beginning
 from torchdeck_app.theme.theme import Theme
 
 Make = Callable[[], DocumentTabs]
@@ -174,6 +177,35 @@ def test_a_file_that_cannot_be_read_keeps_its_tab(qtbot: QtBot, make_tabs: Make,
     tabs.step(-1)
     open_in(qtbot, tabs, path)
     assert names(tabs) == ["gone.toml", "run.toml"]
+
+
+def test_a_tab_can_be_closed_while_its_file_is_read(
+    qtbot: QtBot, make_tabs: Make, operations: Operations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_closed = threading.Event()
+
+    def begin_with(path: Path) -> Beginning:
+        assert is_closed.wait(10)
+        return Beginning(SCRIPT, path)
+
+    monkeypatch.setattr(document_file, "begin_with", begin_with)
+    tabs = make_tabs()
+    tabs.open_path(tmp_path / "run.toml")
+    tabs.close_tab(0)
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    is_closed.set()
+    qtbot.waitUntil(lambda: not operations.running, timeout=30_000)
+    assert names(tabs) == ["New run"]
+
+
+def test_a_tab_that_was_not_shown_closes_without_a_page(make_tabs: Make) -> None:
+    tabs = make_tabs()
+    files = [{"document": {"path": f"/nowhere/{name}", "name": name}} for name in "abc"]
+    tabs.restore_state({"documents": files, "shown": 1})
+    tabs.close_tab(0)
+    tabs.close_tab(1)
+    assert names(tabs) == ["b"]
+    assert len(tabs.pages) == 1
 
 
 def test_a_state_without_tabs_and_a_wrong_one(qtbot: QtBot, make_tabs: Make, tmp_path: Path) -> None:
