@@ -258,10 +258,12 @@ class DocumentTabs(Page):
     def _open_elsewhere(self, page: LaunchPage, path: Path) -> bool:
         """Show the tab that has the file, or open it in a new one; return False if `page` is to take it."""
         for index, each in enumerate(self._documents):
-            if each.page is not page and _path_of(each) == path.absolute():
+            if _path_of(each) == path.absolute():
+                if each.page is page and not page.has_begun:
+                    return False  # a file that could not be read is tried again
                 self.bar.setCurrentIndex(index)
                 return True
-        if not page.has_begun and (page.unread is None or page.unread.get("path") == str(path.absolute())):
+        if not page.has_begun and page.unread is None:
             return False
         other = self._empty_page()
         other.open_path(path)

@@ -86,6 +86,8 @@ def test_files_open_side_by_side_and_keep_their_edits(qtbot: QtBot, make_tabs: M
     open_in(qtbot, tabs, first)
     assert names(tabs) == ["• run.toml", "other.toml"]
     assert tabs.current.document.table["distributed"]["nproc"] == 7
+    open_in(qtbot, tabs, first)
+    assert names(tabs) == ["• run.toml", "other.toml"], "it is the current one"
     QTest.keyClick(tabs, Qt.Key.Key_Tab, Qt.KeyboardModifier.ControlModifier)
     assert tabs.windowTitle() == "other.toml"
     QTest.keyClick(tabs, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
