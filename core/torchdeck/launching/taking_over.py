@@ -25,6 +25,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.control.leaderless_nodes import nodes_alone, seen_alone
+from torchdeck.launching.control.run_secrets import MissingSecretError, run_secrets
 from torchdeck.launching.gate import Gate, NotTrustedError
 from torchdeck.launching.launcher import LaunchError, start_controller
 from torchdeck.launching.requests import asked_arguments
@@ -152,7 +153,7 @@ def resume(
 
     Raises:
         NotResumableError: it is still running (possibly detached on a node), it has succeeded, there is no
-            checkpoint to resume from, or its code is not trusted (any more).
+            checkpoint to resume from, its code is not trusted (any more), or a secret has no value.
         UnknownResumeError: it is not known how its script continues from a checkpoint.
         LaunchError: its remaining processes do not exit, or no controller can be started.
         NewerFormatError: it is from a newer Torchdeck.
@@ -161,6 +162,7 @@ def resume(
     _check(layout, read_run(layout))
     _check_room(layout)
     _check_trust(layout)
+    _check_secrets(layout)
     _check_alone(layout, asked, say)
     _check_script(layout, arguments)
     _wait_until_quiet(layout, say)
@@ -240,6 +242,14 @@ def _check_trust(layout: RunLayout) -> None:
     """Check trust again: code trusted at the start may have changed."""
     if held := Gate(layout.home.root).held_again(_plan(layout)):
         raise NotResumableError(held[0].what, fix=held[0].fix, page=NotTrustedError.page)
+
+
+def _check_secrets(layout: RunLayout) -> None:
+    """Check that each secret has a value here: the first controller of a session must have them all."""
+    try:
+        run_secrets(layout, os.environ, required=True)
+    except MissingSecretError as error:
+        raise NotResumableError(error.what, fix=error.fix, page=error.page) from error
 
 
 def _plan(layout: RunLayout) -> LaunchPlan:
