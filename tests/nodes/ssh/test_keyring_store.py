@@ -8,6 +8,7 @@ import pytest
 
 from support.agents.agent_run import make_plan
 from support.cli.asking import Person
+from support.cli.command_here import CommandHere
 from support.hosts.file_keyring import FILE_VARIABLE, FileKeyring
 from torchdeck.launching.control.run_secrets import plan_secrets
 from torchdeck.nodes.ssh.credentials import Credentials
@@ -81,6 +82,21 @@ def test_what_is_forgotten_is_gone(tmp_path: Path, backend: Path) -> None:
     assert store.names == []
     assert backend.read_text() == "{}"
     assert store.forget(names_of(TARGET)) == []
+
+
+def test_a_secret_of_runs_is_forgotten_by_command(tmp_path: Path, backend: Path) -> None:
+    """By its name, without a node; the passwords stay."""
+    store = Keyring(tmp_path)
+    store.keep(known())
+    keep_secrets({"THE_KEY": "canary"}, tmp_path)
+    command = CommandHere(tmp_path)
+    forget = ("nodes", "trust", "--keyring", "forget", "--secret", "THE_KEY")
+    assert command.run(*forget).stdout == "forgot secret THE_KEY\n"
+    assert command.run(*forget).stdout == "forgot nothing\n"
+    assert store.names == ["passphrase of /k", "password of root@h:2222"]
+    assert missing_secrets(("THE_KEY",), tmp_path).names == ("THE_KEY",)
+    assert "name a node" in command.run("nodes", "trust", "--keyring", "forget").stderr
+    assert "needs --keyring forget" in command.run("nodes", "trust", "n", "--secret", "THE_KEY").stderr
 
 
 def test_the_keyring_is_never_opened_for_what_is_not_there(

@@ -22,7 +22,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         description="Asks at the terminal for missing keys and passwords. Without a terminal only keys given "
         "by --fingerprint are trusted. Trusted keys are saved to known_hosts in Torchdeck's home.",
     )
-    parser.add_argument("nodes", nargs="+", metavar="NODE", help="a node, a group, a range, or tag:TAG")
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="a node, a group, a range, or tag:TAG")
     parser.add_argument(
         "--fingerprint",
         action="append",
@@ -36,18 +36,34 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="keep: store passwords and passphrases that you enter in the system's keyring; forget: "
         "only remove those of these nodes from it",
     )
+    parser.add_argument(
+        "--secret",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --keyring forget: remove this secret of runs from the keyring; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON array")
-    parser.set_defaults(handler=run)
+    parser.set_defaults(handler=run, usage_error=parser.error)
 
 
 @reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Connect to each; 3 when one of them cannot be connected to."""
-    from torchdeck.use_cases.nodes.host_keys import TrustHostsRequest, forget_logins, trust_hosts
+    from torchdeck.use_cases.nodes.host_keys import (
+        TrustHostsRequest,
+        forget_logins,
+        forget_secrets,
+        trust_hosts,
+    )
 
+    if args.secret and args.keyring != "forget":
+        args.usage_error("--secret needs --keyring forget")
+    if not args.nodes and not args.secret:
+        args.usage_error("name a node")
     home = nodes_home()
     if args.keyring == "forget":
-        gone = forget_logins(home, args.nodes)
+        gone = [*forget_logins(home, args.nodes), *forget_secrets(home, args.secret)]
         print(json_text(gone) if args.json else f"forgot {', '.join(gone) or 'nothing'}")
         return SUCCEEDED
     keeps = args.keyring == "keep"

@@ -82,6 +82,21 @@ def forget_logins(home: Path, nodes: Sequence[str]) -> list[str]:
     return list(Keyring(home).forget(name for target in targets for name in names_of(target)))
 
 
+def forget_secrets(home: Path, variables: Sequence[str]) -> list[str]:
+    """Remove secrets of runs from the keyring; return what was removed.
+
+    Args:
+        home: TORCHDECK_HOME.
+        variables: names of environment variables, as in run.secrets.
+
+    Raises:
+        KeyringError: there is no keyring, or it refuses.
+    """
+    from torchdeck.nodes.ssh.keyring_store import Keyring, secret_name
+
+    return Keyring(home).forget(map(secret_name, variables))
+
+
 def _targets(home: Path, asked: Sequence[str]) -> list[SshTarget]:
     from torchdeck.nodes.inventory.file import inventory_path, read_inventory
     from torchdeck.nodes.inventory.names import named_nodes
