@@ -101,7 +101,7 @@ def known_notes(home: Path) -> dict[str, Note]:
 
     What removes something asks `read_notes`: without notes nothing seems pinned.
     """
-    with suppress(OSError, NewerNotesError, DamagedNotesError):
+    with suppress(OSError, Refusal):
         return read_notes(home)
     return {}
 
