@@ -177,6 +177,7 @@ class LaunchControl(QWidget):
         self.launching.agreement_wanted.connect(self._ask_agreement)
         self.launching.secrets_wanted.connect(self._ask_secrets)
         self.launching.secrets_not_kept.connect(self.wait.say)
+        self.launching.secrets_kept_no_more.connect(self.wait.say)
         self._service.updated.connect(self._something_new)
         self._document.checked.connect(self._something_new)
         self._document.opened.connect(lambda: self.wait.say(""))  # another document was launched

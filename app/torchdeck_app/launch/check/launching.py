@@ -17,6 +17,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.connector import Connector
 from torchdeck.use_cases.check import CheckRequest, check
+from torchdeck.use_cases.nodes.host_keys import forget_secrets
 from torchdeck.use_cases.start import (
     Differs,
     MissingSecrets,
@@ -71,6 +72,8 @@ class Launching(QObject):
     """
     secrets_wanted = Signal(object)
     """Emitted with MissingSecrets; answered by `go_on_with_secrets` or `cancel`."""
+    secrets_kept_no_more = Signal(str)
+    """Emitted with a sentence once secrets are forgotten, or why the keyring still has them."""
     secrets_not_kept = Signal(str)
     """Emitted with the reason why the keyring did not take secrets; the run is started all the same."""
     started = Signal(str)
@@ -145,6 +148,27 @@ class Launching(QObject):
             )
         self._phase = LaunchPhase.WAITING
         self._advance()
+
+    def forget_secrets(self) -> None:
+        """Forget the secrets of the run, in the keyring, too; emits `secrets_kept_no_more`."""
+        if self.is_busy:
+            return
+        checked = self._document.newest
+        loaded = None if checked is None else checked.loaded
+        names = sorted({*self._secrets, *(() if loaded is None else loaded.config.run.secrets)})
+        self._secrets.clear()
+        self._operations.run(
+            "removing secrets from the keyring",
+            lambda _progress, _cancel: forget_secrets(self._home, names),
+            done=self._forgotten,
+            failed=self._not_forgotten,
+        )
+
+    def _forgotten(self, _names: list[str]) -> None:
+        self.secrets_kept_no_more.emit("The next launch asks for secrets that no variable has.")
+
+    def _not_forgotten(self, error: Exception) -> None:
+        self.secrets_kept_no_more.emit(str(error))
 
     def go_on_agreeing(self) -> None:
         """Continue after the user confirmed the differences."""

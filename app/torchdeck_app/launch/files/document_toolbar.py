@@ -138,6 +138,9 @@ class LaunchActions(QObject):
         self.check.setShortcuts([QKeySequence("Ctrl+Shift+Return"), QKeySequence("Ctrl+Shift+Enter")])
         self.launch = self._inside("&Launch", "Ctrl+Return", "Start the previewed run", "Run", "launch")
         self.launch.setShortcuts([QKeySequence("Ctrl+Return"), QKeySequence("Ctrl+Enter")])
+        self.forget_secrets = self._inside(
+            "&Forget secrets", "", "Forget entered values of this run's secrets, in the keyring, too", "Run"
+        )
         self.export_scripts = self._made(
             "Export shell &scripts …", "", "Write a script for each node that starts it without Torchdeck", ""
         )

@@ -109,7 +109,7 @@ def test_what_was_previewed_starts(qtbot: QtBot, bench: Bench) -> None:
 def test_secrets_without_a_value_are_asked_for_once(
     qtbot: QtBot, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is entered reaches the controller, and no file; a second start needs no answer."""
+    """What is entered reaches the controller, and no file; it is asked for again once it is forgotten."""
     given: list[object] = []
     monkeypatch.setattr(launcher, "start_controller", lambda _layout, secrets, **_: given.append(secrets))
     monkeypatch.setenv("SET_HERE", "x")
@@ -128,6 +128,11 @@ def test_secrets_without_a_value_are_asked_for_once(
     bench.launching.launch()
     qtbot.waitUntil(lambda: len(bench.heard.started) == 2, timeout=60_000)
     assert len(asked) == 1
+    with qtbot.waitSignal(bench.launching.secrets_kept_no_more, timeout=30_000):
+        bench.launching.forget_secrets()
+    bench.launching.launch()
+    qtbot.waitUntil(lambda: len(asked) == 2, timeout=30_000)
+    bench.launching.cancel()
 
 
 def test_a_declined_secret_starts_nothing(qtbot: QtBot, bench: Bench) -> None:
