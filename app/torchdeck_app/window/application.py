@@ -54,7 +54,9 @@ RUN_LIST_MODULES = (
     "torchdeck_app.bridge.run_list", "torchdeck.metrics", "torchdeck.metrics.pace",
     "torchdeck.use_cases.kept_controller",
 )  # fmt: skip
-_RUNS_MODULES = (*RUN_LIST_MODULES, "torchdeck.distributed.rank_settings", "torchdeck_app.runs.runs_page")
+_RUNS_MODULES = (
+    "pyqtgraph", *RUN_LIST_MODULES, "torchdeck.distributed.rank_settings", "torchdeck_app.runs.runs_page",
+)  # fmt: skip
 _LOGIN_MODULES = ("torchdeck_app.bridge.logins", "torchdeck_app.nodes.window_asker")
 
 

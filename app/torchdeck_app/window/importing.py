@@ -1,12 +1,21 @@
-"""Imports off the GUI thread: the modules of a page take a while, and the window stays responsive."""
+"""Imports off the GUI thread: the modules of a page take a while, and the window stays responsive.
+
+PySide makes the Python types of Qt's classes when they are first used. Two threads that do so at once end the
+process: seen with pyqtgraph, which uses nearly all of them, and PySide 6.11. So nothing is imported while a
+page is made, and pyqtgraph is imported by the GUI thread.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 from importlib import import_module
+from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
+
+_BY_GUI_THREAD = ("pyqtgraph",)
 
 
 class Importer(QObject):
@@ -17,6 +26,7 @@ class Importer(QObject):
     failed = Signal(str, Exception)
     """Emitted with the name of a request and the exception of its import."""
     _over = Signal(str, object)
+    _wanted_here = Signal(tuple)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -24,7 +34,11 @@ class Importer(QObject):
         self._waiting: deque[tuple[str, tuple[str, ...]]] = deque()
         self._is_running = False
         self._thread: threading.Thread | None = None
+        self._is_closing = False
+        self._answered = threading.Event()
+        """Set once the GUI thread has done what this thread waits for."""
         self._over.connect(self._tell, Qt.ConnectionType.QueuedConnection)
+        self._wanted_here.connect(self._import_here, Qt.ConnectionType.QueuedConnection)
 
     def request(self, name: str, modules: tuple[str, ...], *, first: bool = False) -> None:
         """Import `modules`; `imported` or `failed` follows with `name`.
@@ -50,6 +64,8 @@ class Importer(QObject):
         """Import nothing more; wait at most `seconds` for the current import."""
         with self._lock:
             self._waiting.clear()
+        self._is_closing = True
+        self._answered.set()
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -63,18 +79,38 @@ class Importer(QObject):
                 name, modules = self._waiting.popleft()
             error = None
             try:
+                here = tuple(module for module in modules if module in _BY_GUI_THREAD)
+                if here:
+                    self._wait_for(self._wanted_here, here)
                 for module in modules:
                     import_module(module)
             except Exception as raised:  # noqa: BLE001 - the place says what it was
                 error = raised
             try:
-                self._over.emit(name, error)
+                self._wait_for(self._over, name, error)
             except RuntimeError:  # the window is gone
                 return
 
+    def _wait_for(self, signal: Any, *arguments: object) -> None:
+        """Let the GUI thread do something, and wait for it; in the thread."""
+        self._answered.clear()
+        signal.emit(*arguments)
+        if not self._is_closing:
+            self._answered.wait()
+
+    def _import_here(self, modules: tuple[str, ...]) -> None:
+        """Import modules in the GUI thread; the thread tells what is wrong with them."""
+        with suppress(Exception):
+            for module in modules:
+                import_module(module)
+        self._answered.set()
+
     def _tell(self, name: str, error: Exception | None) -> None:
         """Deliver results, in the GUI thread."""
-        if error is None:
-            self.imported.emit(name)
-        else:
-            self.failed.emit(name, error)
+        try:
+            if error is None:
+                self.imported.emit(name)
+            else:
+                self.failed.emit(name, error)
+        finally:
+            self._answered.set()

@@ -12,9 +12,7 @@ from torchdeck.shown_text import shown
 
 BODY = "max-width: 980px; margin: 32px auto; padding: 0 24px;"
 """Width and margins on a screen."""
-_STYLE = (
-    f"body {{ font: 15px/1.5 system-ui, sans-serif; color: #1f2328; background: #fff; {BODY} }}"
-    """
+_RULES = """
 h1 { font-size: 26px; margin: 0; } h2 { font-size: 18px; margin: 32px 0 8px; }
 .made, .id, dt { color: #57606a; } .state { font-weight: 600; }
 .SUCCEEDED { color: #1a7f37; } .FAILED, .LOST { color: #cf222e; }
@@ -31,12 +29,9 @@ th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid #e5
 .note { white-space: pre-wrap; } section { break-inside: avoid-page; }
 .tag { background: #eef2ff; border-radius: 4px; padding: 1px 6px; }
 """
-)
-
-
-_POLICY = (
-    """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
-)
+_STYLE = f"body {{ font: 15px/1.5 system-ui, sans-serif; color: #1f2328; background: #fff; {BODY} }}{_RULES}"
+_SOURCES = "default-src 'none'; style-src 'unsafe-inline'"
+_POLICY = f'<meta http-equiv="Content-Security-Policy" content="{_SOURCES}">'
 
 
 def html_page(report: Report) -> str:
