@@ -174,6 +174,7 @@ def network_of(made: TestHosts, rate: str, *hosts: int) -> None:
         made.slow_down(host, rate)
 
 
+@pytest.mark.soak  # the speeds are those of a busy machine; tests/distributed/trial judges speeds by values
 def test_a_slow_link_is_named(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
     """Both its ends are; the third node, which is fast with both, is not."""
     made = hosts(3)

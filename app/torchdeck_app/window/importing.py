@@ -1,21 +1,20 @@
 """Imports off the GUI thread: the modules of a page take a while, and the window stays responsive.
 
-PySide makes the Python types of Qt's classes when they are first used. Two threads that do so at once end the
-process: seen with pyqtgraph, which uses nearly all of them, and PySide 6.11. So nothing is imported while a
-page is made, and pyqtgraph is imported by the GUI thread.
+PySide makes the Python types of Qt's classes when they are first used, and two threads that do so at once end
+the process (seen with pyqtgraph and PySide 6.11). So the thread imports what has no Qt; pyqtgraph and modules of
+the window are imported by the GUI thread, one in a turn of its event loop.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 
-_BY_GUI_THREAD = ("pyqtgraph",)
+_BY_GUI_THREAD = ("pyqtgraph", "torchdeck_app")
 
 
 class Importer(QObject):
@@ -26,7 +25,7 @@ class Importer(QObject):
     failed = Signal(str, Exception)
     """Emitted with the name of a request and the exception of its import."""
     _over = Signal(str, object)
-    _wanted_here = Signal(tuple)
+    _wanted_here = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -37,6 +36,7 @@ class Importer(QObject):
         self._is_closing = False
         self._answered = threading.Event()
         """Set once the GUI thread has done what this thread waits for."""
+        self._failure: Exception | None = None
         self._over.connect(self._tell, Qt.ConnectionType.QueuedConnection)
         self._wanted_here.connect(self._import_here, Qt.ConnectionType.QueuedConnection)
 
@@ -77,13 +77,15 @@ class Importer(QObject):
                     self._is_running = False
                     return
                 name, modules = self._waiting.popleft()
-            error = None
+            error: Exception | None = None
             try:
-                here = tuple(module for module in modules if module in _BY_GUI_THREAD)
-                if here:
-                    self._wait_for(self._wanted_here, here)
                 for module in modules:
-                    import_module(module)
+                    if module.startswith(_BY_GUI_THREAD):
+                        self._wait_for(self._wanted_here, module)
+                    else:
+                        import_module(module)
+                if self._failure is not None:
+                    error, self._failure = self._failure, None
             except Exception as raised:  # noqa: BLE001 - the place says what it was
                 error = raised
             try:
@@ -98,11 +100,12 @@ class Importer(QObject):
         if not self._is_closing:
             self._answered.wait()
 
-    def _import_here(self, modules: tuple[str, ...]) -> None:
-        """Import modules in the GUI thread; the thread tells what is wrong with them."""
-        with suppress(Exception):
-            for module in modules:
-                import_module(module)
+    def _import_here(self, module: str) -> None:
+        """Import a module, in the GUI thread."""
+        try:
+            import_module(module)
+        except Exception as raised:  # noqa: BLE001 - the place says what it was
+            self._failure = raised
         self._answered.set()
 
     def _tell(self, name: str, error: Exception | None) -> None:
