@@ -1,8 +1,8 @@
 """Imports off the GUI thread: the modules of a page take a while, and the window stays responsive.
 
 PySide makes the Python types of Qt's classes when they are first used, and two threads that do so at once end
-the process (seen with pyqtgraph and PySide 6.11). So the thread imports what has no Qt; pyqtgraph and modules of
-the window are imported by the GUI thread, one in a turn of its event loop.
+the process (seen with pyqtgraph and PySide 6.11). So the thread imports what has no Qt; pyqtgraph and the
+window's modules are imported by the GUI thread, one in a turn of its event loop.
 """
 
 from __future__ import annotations
