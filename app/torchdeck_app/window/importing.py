@@ -1,4 +1,4 @@
-"""Imports off the GUI thread: the modules of a page take a while, and the window stays responsive.
+"""Imports after the first paint: the modules of a page take a while, and the window stays responsive.
 
 PySide makes the Python types of Qt's classes when they are first used, and two threads that do so at once end
 the process (seen with pyqtgraph and PySide 6.11). So the thread imports what has no Qt; pyqtgraph and the
@@ -18,7 +18,7 @@ _BY_GUI_THREAD = ("pyqtgraph", "torchdeck_app")
 
 
 class Importer(QObject):
-    """Thread that imports modules in the order of the requests."""
+    """Imports modules in the order of the requests; a thread has them imported one after the other."""
 
     imported = Signal(str)
     """Emitted with the name of a request whose modules are imported."""
@@ -81,11 +81,9 @@ class Importer(QObject):
             try:
                 for module in modules:
                     if module.startswith(_BY_GUI_THREAD):
-                        self._wait_for(self._wanted_here, module)
+                        self._import_by_gui_thread(module)
                     else:
                         import_module(module)
-                if self._failure is not None:
-                    error, self._failure = self._failure, None
             except Exception as raised:  # noqa: BLE001 - the place says what it was
                 error = raised
             try:
@@ -99,6 +97,13 @@ class Importer(QObject):
         signal.emit(*arguments)
         if not self._is_closing:
             self._answered.wait()
+
+    def _import_by_gui_thread(self, module: str) -> None:
+        """Have the GUI thread import a module, and raise what it raised; in the thread."""
+        self._wait_for(self._wanted_here, module)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def _import_here(self, module: str) -> None:
         """Import a module, in the GUI thread."""
