@@ -16,11 +16,21 @@ PATIENCE = 0.5
 
 
 def files(uid: int, places: list[str]) -> Iterator[str]:
-    """Files and folders of `uid` that can be read or written."""
+    """Files and folders of `uid` that can be read or written, where `uid` can have put something."""
     for place in places:
-        for folder, _, names in os.walk(place):
+        for folder, folders, names in os.walk(place):
             for path in (folder, *(f"{folder}/{name}" for name in names)):
                 yield from reachable(uid, path)
+            folders[:] = [name for name in folders if can_be_filled(uid, f"{folder}/{name}")]
+
+
+def can_be_filled(uid: int, folder: str) -> bool:
+    """Whether it is `uid`'s, or lets everyone write: /tmp is full of folders that are neither."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return found.st_uid == uid or bool(found.st_mode & 0o002)
 
 
 def reachable(uid: int, path: str) -> Iterator[str]:
