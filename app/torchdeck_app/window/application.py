@@ -226,7 +226,7 @@ class WindowApplication(QObject):
 
     def close(self) -> bool:
         """Shut down everything around the closed window; return whether all of it has ended."""
-        self._importer.close(_PATIENCE)
+        self._importer.close()
         looks_no_more = self._run_list is None or self._run_list.stop(_PATIENCE)
         have_ended = self.operations.close()
         self.help_pages.close()

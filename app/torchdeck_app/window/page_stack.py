@@ -24,7 +24,7 @@ class PageEntry(NamedTuple):
     name: str
     icon: str
     modules: tuple[str, ...]
-    """Modules that `make` needs, imported beforehand in a thread."""
+    """Modules that `make` needs, imported beforehand."""
     make: Callable[[], Page]
 
 
