@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import multiprocessing as mp
 import random
 import re
@@ -17,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.documents.augmented_process import count_samples
+from support.documents.defined_augmentation import NAMES, defined_params, defined_seed, printed
 from support.ranks.measured_ranks import measure
 from torchdeck.compat.augmentation import (
     AugmentationConfig,
@@ -28,26 +28,6 @@ from torchdeck.compat.augmentation import (
     stream_distributed_augmentation_chain,
     stream_distributed_augmentation_range,
 )
-
-FIBONACCI = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
-NAMES = ("rotation", "brightness", "noise", "scale", "contrast")
-
-
-def defined_seed(sample_id: int, rank: int, base_seed: int = 0, depth: int = 10) -> str:
-    """The seed by its definition: SHA-256 of base seed, rank and sample, then of hash and Fibonacci."""
-    seed = hashlib.sha256(f"{base_seed}:{rank}:{sample_id}".encode()).hexdigest()
-    for number in FIBONACCI[:depth]:
-        seed = hashlib.sha256((seed + str(number)).encode()).hexdigest()
-    return seed
-
-
-def defined_params(
-    sample_id: int, rank: int, config: AugmentationConfig, base_seed: int = 0
-) -> dict[str, float | str]:
-    seed = defined_seed(sample_id, rank, base_seed, config.augmentation_depth)
-    generator = random.Random(int(seed, 16) % 2**32)
-    drawn = {name: generator.uniform(*getattr(config, f"{name}_range")) for name in NAMES}
-    return {**drawn, "hash": seed, "rank": rank}
 
 
 def test_the_definition_has_a_known_value() -> None:
@@ -139,18 +119,6 @@ def test_methods_of_the_splitter() -> None:
     assert [splitter.get_rank_for_sample(sample) for sample in range(7)] == [0, 0, 0, 1, 1, 2, 2]
     one = splitter.get_all_rank_ranges()[2]
     assert (one.start_id, one.end_id, one.rank, one.total_samples) == (5, 7, 2, 7)
-
-
-def printed(splitter: DistributedRangeSplitter) -> list[str]:
-    lines = []
-    for rank in range(splitter.world_size):
-        start, end = splitter.get_rank_range(rank)
-        lines.append(
-            f"Rank {rank}: samples {start}-{end - 1} ({end - start} samples)"
-            if end > start
-            else f"Rank {rank}: no samples assigned"
-        )
-    return lines
 
 
 @pytest.mark.block("augmentation", 8, 9)
