@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-_UNUSED = 0.95
-"""Smallest fraction of a GPU's memory that is free if nothing uses it."""
+from torchdeck.nodes.gpus.gpu_now import USED_PERCENT
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,9 @@ def is_unused(memory: int, free: int | None, *, has_users: bool, is_leased: bool
         has_users: whether processes use it.
         is_leased: whether a run has leased it.
     """
-    return not has_users and not is_leased and free is not None and free >= _UNUSED * memory
+    if has_users or is_leased or free is None:
+        return False
+    return 100.0 * (memory - free) < USED_PERCENT * memory
 
 
 def take(nodes: Sequence[FreeNode], count: int, model: str) -> Offer | None:
