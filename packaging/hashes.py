@@ -30,7 +30,7 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "core": (),
     "gui": ("gui",),
     "train": ("train",),
-    "more": ("keyring", "gpu", "digits", "vision", "export"),
+    "more": ("keyring", "gpu", "digits", "vision", "export", "mcp"),
 }
 """File → the extras that it is for; each but the first comes on top of it."""
 NOTES = {

@@ -47,6 +47,7 @@ COMMANDS = {
     "ckpt": Command("torchdeck.cli.ckpt.ckpt_command", "list, verify, export and convert checkpoints"),
     "generate": Command("torchdeck.cli.generate", "let a trained model continue a text"),
     "batchplan": Command("torchdeck.cli.batchplan.batchplan_command", "build, show, shard and verify plans"),
+    "mcp": Command("torchdeck.cli.mcp.mcp_command", "let an assistant read runs (Model Context Protocol)"),
     "docs": Command("torchdeck.cli.docs", "open the documentation in the browser"),
 }
 
