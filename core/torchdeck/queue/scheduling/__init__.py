@@ -1,0 +1,1 @@
+"""Scheduler of the queue: pure functions from entries and machines to starts and waits."""

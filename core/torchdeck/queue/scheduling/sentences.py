@@ -1,0 +1,70 @@
+"""Sentences about entries that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchdeck.contract.byte_size import size
+from torchdeck.queue.scheduling.ask import Ask, Machine, Unit
+
+MOST_NAMES = 4
+"""Names of runs or machines that a sentence lists."""
+
+
+def limit(whose: str, count: int, most: int) -> str:
+    return f"{whose} has {count} run{'' if count == 1 else 's'}, and the limit is {most}"
+
+
+def away(machines: Sequence[Machine]) -> str:
+    return "; ".join(
+        f"{machine.name} cannot be used now: {machine.away}" for machine in machines[:MOST_NAMES]
+    )
+
+
+def misfit(ask: Ask, machines: Sequence[Machine]) -> str:
+    """Return that no machine could ever run it, and what the machines have."""
+    if not machines:
+        return f"there is no node {listed(ask.nodes)}" if ask.nodes else "there is no node for it"
+    have = "; ".join(f"{machine.name} has {_have(machine)}" for machine in machines[:MOST_NAMES])
+    more = "" if len(machines) <= MOST_NAMES else f"; and {len(machines) - MOST_NAMES} more"
+    return f"it never fits: it needs {needs(ask)}, and {have}{more}"
+
+
+def busy(ask: Ask, units: Sequence[Unit], owners: Sequence[str]) -> str:
+    return f"it needs {needs(ask)}, and {_nodes(units)} has them in use by {listed(owners)}"
+
+
+def behind(ask: Ask, units: Sequence[Unit], ahead: Sequence[str]) -> str:
+    return f"it needs {needs(ask)}, and what is free on {_nodes(units)} is kept for {listed(ahead)}"
+
+
+def needs(ask: Ask) -> str:
+    """Return what a run needs, such as `2 GPUs (H100, 80 GiB each) on each of 2 nodes`."""
+    if ask.gpus == 0:
+        what = "a CPU slot"
+    elif ask.named:
+        what = f"GPU{'s' * (len(ask.named) != 1)} {listed([str(name) for name in ask.named])}"
+    else:
+        what = "all GPUs" if ask.gpus is None else f"{ask.gpus} GPU{'s' * (ask.gpus != 1)}"
+    if ask.is_of_one_model:
+        what += " of one model"
+    kind = [each for each in (ask.model, f"{size(ask.memory)} each" if ask.memory else "") if each]
+    what += f" ({', '.join(kind)})" if kind else ""
+    return what if ask.count == 1 else f"{what} on each of {ask.count} nodes"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return `a, b and 3 more`."""
+    shown, more = list(names[:MOST_NAMES]), len(names) - MOST_NAMES
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _nodes(units: Sequence[Unit]) -> str:
+    return listed(list(dict.fromkeys(unit.node for unit in units)))
+
+
+def _have(machine: Machine) -> str:
+    if not machine.gpus:
+        return f"no GPU, and {machine.slots} CPU slot{'s' * (machine.slots != 1)}"
+    models = [gpu.model or "of an unknown model" for gpu in machine.gpus]
+    return ", ".join(f"{models.count(model)} {model}" for model in dict.fromkeys(models))
