@@ -36,6 +36,10 @@ COMMANDS = {
         "torchdeck.cli.runs.runs_command",
         "list, show, attach, stop, resume, clone, pull, delete; logs, metrics, stacks",
     ),
+    "queue": Command(
+        "torchdeck.cli.queue.queue_command",
+        "queue runs that start when devices are free: add, list, edit, move, pause, serve",
+    ),
     "import": Command(
         "torchdeck.cli.import_runs", "add runs of TensorBoard, wandb, trackio, Lightning and Hugging Face"
     ),
@@ -63,7 +67,7 @@ _HEADLESS = {
     "json": "--json",
 }
 """Options that the window does not take, by their names in the parsed arguments."""
-FAMILIES = ("runs", "nodes", "trust", "ckpt", "batchplan")
+FAMILIES = ("runs", "queue", "nodes", "trust", "ckpt", "batchplan")
 """Commands whose next word is a command of their own."""
 
 

@@ -76,22 +76,30 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig
     return draft_config(path, overrides).config()
 
 
-def load_config_text(text: str, path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig:
+def load_config_text(
+    text: str, path: str | Path, overrides: Sequence[str] = (), folder: Path | None = None
+) -> LoadedConfig:
     """Load the config of a run file with this content: for one that is being edited and is not saved yet.
 
     Args:
         text: the content.
         path: the file it is meant for, which need not exist; or a folder if it has no name yet.
         overrides: as for `load_config`.
+        folder: relative paths in overrides are relative to it; None: to the current folder.
 
     Raises:
         ConfigError: with every problem, if there is any; lines are those of `text`.
     """
-    return draft_config(path, overrides, text=text).config()
+    return draft_config(path, overrides, text=text, folder=folder).config()
 
 
 def draft_config(
-    path: str | Path, overrides: Sequence[str] = (), *, text: str | None = None, name: str | None = None
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    text: str | None = None,
+    name: str | None = None,
+    folder: Path | None = None,
 ) -> Draft:
     """Read a run file and those it extends, without checking their contents yet.
 
@@ -100,6 +108,7 @@ def draft_config(
         overrides: as for `load_config`.
         text: used instead of the file's content, so that the file need not exist.
         name: name of the file in problems; its path as it is given.
+        folder: as for `load_config_text`.
 
     Raises:
         ConfigError: a file cannot be read, or is not TOML.
@@ -111,7 +120,7 @@ def draft_config(
     merged = Merged(Origin(sources[-1].name, 1, str(sources[-1].path.parent)))
     for source in sources:
         merged.lay(source.layer())
-    problems = lay_overrides(merged, overrides, Path.cwd())
+    problems = lay_overrides(merged, overrides, folder or Path.cwd())
     return Draft(tuple(sources), merged, tuple(problems))
 
 

@@ -164,8 +164,18 @@ def _line(event: str, fields: Mapping[str, Any]) -> bytes:
     record = {"v": FORMAT_VERSION, "t": time.time(), "m": time.monotonic(), "event": event, **fields}
     # a file's name may hold bytes that are not UTF-8
     text = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace")
+    return with_crc(text) + b"\n"
+
+
+def with_crc(text: bytes) -> bytes:
+    """Return a JSON object with the CRC-32 of its text as its last field, `crc`."""
     body = text.removesuffix(b"}")
-    return body + _CRC_FIELD % zlib.crc32(body) + b"\n"
+    return body + _CRC_FIELD % zlib.crc32(body)
+
+
+def crc_matches(line: bytes, crc: object) -> bool:
+    """Return whether `crc`, the last field of `line`, is that of its text."""
+    return crc == f"{zlib.crc32(line[:-_CRC_LENGTH]):08x}"
 
 
 class JournalReader:
@@ -242,7 +252,8 @@ class JournalReader:
             return None
         try:
             record = parse_json_object(line, limit=LINE_LIMIT, file_names=True)
-            if record.pop("crc", None) not in (None, f"{zlib.crc32(line[:-_CRC_LENGTH]):08x}"):
+            crc = record.pop("crc", None)
+            if crc is not None and not crc_matches(line, crc):
                 self.torn += 1
                 return None
             version = record.pop("v")

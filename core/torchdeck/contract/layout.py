@@ -127,6 +127,21 @@ class Home(NamedTuple):
         return self.root / "verified.json"
 
     @property
+    def queue(self) -> Path:
+        """Runs that wait for devices."""
+        return self.root / "queue.jsonl"
+
+    @property
+    def queue_lock(self) -> Path:
+        """Held by the queue's server with flock."""
+        return self.root / "queue_server.lock"
+
+    @property
+    def queue_status(self) -> Path:
+        """Last decisions of the queue's server; only shown."""
+        return self.root / "queue_server.json"
+
+    @property
     def settings(self) -> Path:
         """Settings of the window."""
         return self.root / "settings.json"

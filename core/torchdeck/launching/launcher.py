@@ -51,6 +51,8 @@ class LaunchRecord:
     """Its path; empty if there is none."""
     overrides: tuple[str, ...] = ()
     """Overrides from `--set` and other options."""
+    queued: str = ""
+    """Start of a queue's entry, by which its server finds the run again; empty: none."""
 
 
 def start_run(
@@ -140,6 +142,8 @@ def _fill(layout: RunLayout, plan: LaunchPlan, record: LaunchRecord, home: Path,
     write_json(layout.plan, plan.document(), durable=False)
     run_id = layout.root.name.removeprefix(".")
     written: dict[str, Any] = {"source": record.source, "overrides": list(record.overrides)}
+    if record.queued:
+        written["queued"] = record.queued
     if plan.code.folder:
         written["code_folder"] = plan.code.folder
         record_git(layout, Path(plan.code.folder), plan.code.files.keys())

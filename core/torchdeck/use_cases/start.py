@@ -72,6 +72,8 @@ class StartRequest:
     """TORCHDECK_HOME; None: the default one."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of [run] secrets that are neither in the environment nor in the keyring."""
+    queued: str = ""
+    """Start of a queue's entry, which the run records; empty: it does not come from the queue."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ def _create(request: StartRequest, found: _Checked, ui: Ui) -> Started:
         ui.before_start()
         # the controller cannot prompt: the logins entered here are passed to it through a pipe
         logins = None if found.connector is None else found.connector.credentials.to_json()
-        record = LaunchRecord(request.text, request.source, request.overrides)
+        record = LaunchRecord(request.text, request.source, request.overrides, request.queued)
         layout, controller = start_run(
             plan, record, found.home, secrets=request.secrets, logins=logins, controller=found.controller
         )

@@ -199,12 +199,6 @@ def test_backfill_delays_nobody(machines: list[Machine], jobs: list[Job]) -> Non
         assert not again.starts
         for name, wait in found.waits.items():
             assert again.waits[name].certain == wait.certain
-            # a started entry that is behind may use up a limit, and no device
-            assert (
-                (again.waits[name].why == wait.why)
-                or "limit" in again.waits[name].why
-                or "in use" in wait.why
-            )
 
 
 @given(machines, jobs(exact=True, at_once=True))

@@ -31,14 +31,14 @@ def taken(owner: str, *indices: int, node: str = "one", **more: object) -> Runni
 def test_entries_share_a_machine_in_order_of_arrival() -> None:
     found = schedule([entry("q2", gpus(1)), entry("q1", gpus(3)), entry("q3", gpus(1))], [ONE], [], 0.0)
     assert found.starts == {"q1": (Place("one", (0, 1, 2)),), "q2": (Place("one", (3,)),)}
-    assert found.waits["q3"].why == "it needs 1 GPU, and one has them in use by q1, q2"
+    assert found.waits["q3"].why == "it needs 1 GPU; q1, q2 use those of one"
 
 
 def test_nothing_of_unknown_length_passes_an_entry_that_could_use_the_device() -> None:
     waiting = [entry("q1", gpus(2)), entry("q2", gpus(1)), entry("q3", gpus(1, "two"))]
     found = schedule(waiting, [ONE, TWO], [taken("run a", 0, 1, 2)], 0.0)
     assert list(found.starts) == ["q3"]
-    assert found.waits["q2"].why == "it needs 1 GPU, and what is free on one is kept for q1"
+    assert found.waits["q2"].why == "it needs 1 GPU; what is free on one is kept for q1"
 
 
 def test_a_short_run_passes_if_those_ahead_start_no_later() -> None:
@@ -85,8 +85,15 @@ def test_limits_count_runs_of_the_queue() -> None:
     ]
     found = schedule(waiting, [replace(ONE, gpus=(*ONE.gpus, Gpu(4)))], running, 0.0, Limits(2, {"sweep": 1}))
     assert list(found.starts) == ["q2", "q4"]
-    assert found.waits["q1"].why == "tag sweep has 1 run, and the limit is 1"
-    assert found.waits["q3"].why == "user ann has 2 runs, and the limit is 2"
+    assert found.waits["q1"].why == "the limit of tag sweep is 1 run at once: q0"
+    assert found.waits["q3"].why == "the limit of user ann is 2 runs at once: q0, q2"
+
+
+def test_a_limit_is_kept_for_an_entry_that_waits_for_devices() -> None:
+    waiting = [entry("q1", gpus(4), tags=("sweep",)), entry("q2", gpus(1, "two"), tags=("sweep",))]
+    found = schedule(waiting, [ONE, TWO], [taken("run a", 0)], 0.0, Limits(None, {"sweep": 1}))
+    assert not found.starts
+    assert found.waits["q2"].why == "the limit of tag sweep is 1 run at once: q1"
 
 
 def test_model_memory_and_names_choose_devices() -> None:
@@ -103,14 +110,14 @@ def test_model_memory_and_names_choose_devices() -> None:
         "q2": (Place("one", (0,)),),
         "q3": (Place("one", (2, 3)),),
     }
-    assert found.waits["q4"].why == "it needs all GPUs, and two has them in use by q1"
+    assert found.waits["q4"].why == "it needs all GPUs; q1 uses those of two"
 
 
 def test_a_machine_takes_as_many_cpu_runs_as_it_has_slots() -> None:
     ask = Ask(("bare",), gpus=2, or_cpu=True)
     found = schedule([entry(f"q{number}", ask) for number in range(3)], [BARE], [], 0.0)
     assert found.starts == {"q0": (Place("bare"),), "q1": (Place("bare"),)}
-    assert found.waits["q2"].why == "it needs 2 GPUs of one model, and bare has them in use by q0, q1"
+    assert found.waits["q2"].why == "it needs 2 GPUs of one model or a CPU slot; q0, q1 use those of bare"
 
 
 def test_several_nodes_get_the_same_indices() -> None:

@@ -30,6 +30,11 @@ from torchdeck.contract.metrics.script_state import Origin, ScriptState, read_sc
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.launching.requests import Request, page_request, read_requests
 from torchdeck.nodes.ssh.keyring_store import Keyring
+from torchdeck.queue.entry import AfterRun, Condition, DeviceOptions, QueuedFile, Stage
+from torchdeck.queue.entry import Entry as QueueEntry
+from torchdeck.queue.queue_file import parse_queue, queue_bytes
+from torchdeck.queue.scheduling.ask import Ask, Place
+from torchdeck.queue.state import Queue, QueueLimits
 from torchdeck.runs.folders.notes import Note, notes_document, read_notes
 from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, read_verdicts
 from torchdeck.runs.links import UP, Links, LinkState, read_links, write_links
@@ -99,6 +104,44 @@ def _write_media(path: Path, value: tuple[MediaHead, bytes]) -> None:
     path.write_bytes(_MEDIA_HEADER + encode_record(*value))
 
 
+_QUEUED_FILE = QueuedFile("[run]\nscript = 'train.py'\n", "/srv/run.toml", "/srv", ("training.lr=1e-3",))
+QUEUE = Queue(
+    (
+        QueueEntry(
+            "q1",
+            "baseline",
+            _QUEUED_FILE,
+            Ask(("tag:fast",), 2, 4, "H100", 80 * 2**30),
+            added=1795461170.5,
+            position=1,
+            devices=DeviceOptions(4, "H100", 80 * 2**30, "tag:fast:2"),
+            priority=2,
+            user="ann",
+            tags=("sweep",),
+            limit=7200.0,
+            expected=3600.0,
+            stage=Stage.RUNNING,
+            starts=1,
+            places=(Place("gpu1", (0, 1, 2, 3)), Place("gpu2", (0, 1, 2, 3))),
+            begun=1795461180.5,
+            run="20261123T191246Z-golden-bb7c16",
+        ),
+        QueueEntry(
+            "q3",
+            "later",
+            _QUEUED_FILE,
+            Ask(("localhost",), 0, None, named=(1, "GPU-2"), or_cpu=True),
+            added=1795461190.5,
+            position=2,
+            after=(AfterRun("q1", Condition.SUCCEEDED),),
+            paused=True,
+            note="it could not start",
+        ),
+    ),
+    QueueLimits({"gpu1": 2}, 1, 4, {"sweep": 1}),
+    4,
+)
+
 FORMATS = (
     Format(
         "script.json",
@@ -165,6 +208,12 @@ FORMATS = (
         },
         lambda path: read_views(path.parent),
         lambda path, value: write_json(path, views_document(value)),
+    ),
+    Format(
+        "queue.jsonl",
+        QUEUE,
+        lambda path: parse_queue(path.read_bytes(), path),
+        lambda path, value: path.write_bytes(queue_bytes(value)),
     ),
     Format(
         "1795461170500000000-profile-1a2b3c4d.json",

@@ -15,7 +15,7 @@ class Ask:
     nodes: tuple[str, ...]
     """Nodes that may be used, in order of preference."""
     count: int = 1
-    """Number of them that the run uses."""
+    """Number of them that the run uses; 0, before names are resolved: all."""
     gpus: int | None = 0
     """GPUs per node; 0: a CPU slot per node; None: all GPUs of each node."""
     model: str = ""
@@ -30,9 +30,9 @@ class Ask:
     @property
     def is_of_one_model(self) -> bool:
         """Return whether its GPUs are chosen for it, all of one model; it may name nodes or GPUs instead."""
-        names_nodes = self.count > 1 and self.count == len(self.nodes)
+        names_nodes = len(self.nodes) > 1 and self.count in (0, len(self.nodes))
         chooses = bool(self.gpus) and not (self.model or self.named or names_nodes)
-        return chooses and (self.gpus or 0) * self.count > 1
+        return chooses and (self.gpus or 0) * max(self.count, 1) > 1
 
 
 class Place(NamedTuple):

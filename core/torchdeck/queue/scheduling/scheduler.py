@@ -99,6 +99,14 @@ class Wait(NamedTuple):
     """Time at which it starts at the latest, by the time limits of runs; None if there is none."""
 
 
+class _Counted(NamedTuple):
+    """Something that counts for limits."""
+
+    owner: str
+    user: str
+    tags: tuple[str, ...]
+
+
 class Schedule(NamedTuple):
     """Result for all entries, by id, in their order."""
 
@@ -146,7 +154,10 @@ class _Scheduling:
         """The same, and the certain starts of entries that wait."""
         self._hoped = Bookings(self._up)
         """As `_certain`, by estimates."""
-        self._active: list[Running | Waiting] = [run for run in running if run.counts]
+        self._counted = [_Counted(run.owner, run.user, run.tags) for run in running if run.counts]
+        """Runs and entries that count for limits: also those that wait for devices, or others would pass them
+        and use up their limit.
+        """
         for run in running:
             # one that runs longer than its limit or estimate ends some time from now on
             self._taken.add(run.places, self._until(None, run.owner))
@@ -167,11 +178,11 @@ class _Scheduling:
                 waits[entry.id] = Wait(why)
                 continue
             places = self._place(entry)
+            self._counted.append(_Counted(entry.id, entry.user, entry.tags))
             if places is None:
                 waits[entry.id] = self._wait(entry)
             else:
                 starts[entry.id] = places
-                self._active.append(entry)
                 self._book(self._taken, places, entry, self._now, None)
                 self._book(self._certain, places, entry, self._now, entry.limit)
                 self._book(self._hoped, places, entry, self._now, entry.expected)
@@ -196,13 +207,13 @@ class _Scheduling:
 
     def _over_limits(self, entry: Waiting) -> Iterator[str]:
         most = self._limits.per_user
-        count = sum(each.user == entry.user for each in self._active)
-        if most is not None and count >= most:
-            yield sentences.limit(f"user {entry.user}" if entry.user else "this user", count, most)
+        owners = [each.owner for each in self._counted if each.user == entry.user]
+        if most is not None and len(owners) >= most:
+            yield sentences.limit(f"user {entry.user}", owners, most)
         for tag in entry.tags:
-            count = sum(tag in each.tags for each in self._active)
-            if tag in self._limits.per_tag and count >= self._limits.per_tag[tag]:
-                yield sentences.limit(f"tag {tag}", count, self._limits.per_tag[tag])
+            owners = [each.owner for each in self._counted if tag in each.tags]
+            if tag in self._limits.per_tag and len(owners) >= self._limits.per_tag[tag]:
+                yield sentences.limit(f"tag {tag}", owners, self._limits.per_tag[tag])
 
     def _misfit(self, ask: Ask) -> str:
         """Return why a run would not fit if everything were free; empty if it would."""

@@ -11,8 +11,13 @@ MOST_NAMES = 4
 """Names of runs or machines that a sentence lists."""
 
 
-def limit(whose: str, count: int, most: int) -> str:
-    return f"{whose} has {count} run{'' if count == 1 else 's'}, and the limit is {most}"
+def limit(whose: str, owners: Sequence[str], most: int) -> str:
+    runs = "1 run" if most == 1 else f"{most} runs"
+    return (
+        f"the limit of {whose} is {runs} at once: {listed(owners)}"
+        if owners
+        else f"the limit of {whose} is 0"
+    )
 
 
 def away(machines: Sequence[Machine]) -> str:
@@ -31,11 +36,11 @@ def misfit(ask: Ask, machines: Sequence[Machine]) -> str:
 
 
 def busy(ask: Ask, units: Sequence[Unit], owners: Sequence[str]) -> str:
-    return f"it needs {needs(ask)}, and {_nodes(units)} has them in use by {listed(owners)}"
+    return f"it needs {needs(ask)}; {listed(owners)} use{'s' * (len(owners) == 1)} those of {_nodes(units)}"
 
 
 def behind(ask: Ask, units: Sequence[Unit], ahead: Sequence[str]) -> str:
-    return f"it needs {needs(ask)}, and what is free on {_nodes(units)} is kept for {listed(ahead)}"
+    return f"it needs {needs(ask)}; what is free on {_nodes(units)} is kept for {listed(ahead)}"
 
 
 def needs(ask: Ask) -> str:
@@ -48,9 +53,11 @@ def needs(ask: Ask) -> str:
         what = "all GPUs" if ask.gpus is None else f"{ask.gpus} GPU{'s' * (ask.gpus != 1)}"
     if ask.is_of_one_model:
         what += " of one model"
+    if ask.or_cpu:
+        what += " or a CPU slot"
     kind = [each for each in (ask.model, f"{size(ask.memory)} each" if ask.memory else "") if each]
     what += f" ({', '.join(kind)})" if kind else ""
-    return what if ask.count == 1 else f"{what} on each of {ask.count} nodes"
+    return what if ask.count < 2 else f"{what} on each of {ask.count} nodes"
 
 
 def listed(names: Sequence[str]) -> str:

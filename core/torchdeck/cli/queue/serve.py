@@ -1,0 +1,49 @@
+"""`torchdeck queue serve`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from typing import Any
+
+from torchdeck.cli.output import SUCCEEDED, json_text
+from torchdeck.cli.queue.queue_errors import queue_home, reports_refusals
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "serve",
+        help="start what is queued, until SIGTERM or Ctrl-C",
+        description="Start queued runs when their devices are free, until SIGTERM or Ctrl-C. Runs outlive "
+        "it. A home has one server.",
+    )
+    parser.add_argument(
+        "--unit", action="store_true", help="print a systemd user unit that serves the queue, and exit"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.set_defaults(handler=run)
+
+
+@reports_refusals
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal comes; 3 if another server runs."""
+    home = queue_home()
+    if args.unit:
+        from torchdeck.use_cases.queue.unit import unit_text
+
+        print(unit_text(home), end="")
+        return SUCCEEDED
+    from torchdeck.use_cases.queue.server import serve
+    from torchdeck.use_cases.ui import QuietUi
+
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: stopped.set())
+
+    def report(text: str) -> None:
+        print(json_text({"event": text}) if args.json else text, flush=True)
+
+    serve(home, QuietUi(note=report), report, stopped)
+    return SUCCEEDED

@@ -1,0 +1,1 @@
+"""Use cases of the queue: add, edit, list, and serve it."""

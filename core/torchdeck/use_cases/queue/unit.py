@@ -1,0 +1,43 @@
+"""A systemd user unit that serves the queue."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from torchdeck.contract.layout import HOME_VARIABLE
+
+UNIT_NAME = "torchdeck-queue.service"
+
+
+def unit_text(home: Path) -> str:
+    """Return the unit for the queue of `home`, with the Python that runs now."""
+    command = " ".join(map(_quoted, (sys.executable, "-P", "-m", "torchdeck.cli.main", "queue", "serve")))
+    # KillMode=process: runs outlive their server
+    return f"""\
+# systemctl --user enable --now {UNIT_NAME}, once this file is ~/.config/systemd/user/{UNIT_NAME}.
+# `loginctl enable-linger` lets it run while you are not logged in.
+[Unit]
+Description=Torchdeck queue of {_escaped(str(home))}
+
+[Service]
+Type=exec
+Environment={_quoted(f"{HOME_VARIABLE}={home}")}
+ExecStart={command}
+KillMode=process
+Restart=on-failure
+RestartSec=10
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def _quoted(word: str) -> str:
+    """Return a word of a unit in quotes; neither specifiers nor variables in it take effect."""
+    text = _escaped(word).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    return f'"{text}"'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")

@@ -1,0 +1,68 @@
+"""The queue's file: what is written is read again, damage is told, and changes follow each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.values.golden_values import QUEUE
+from torchdeck.contract.journal import with_crc
+from torchdeck.contract.layout import Home
+from torchdeck.queue.queue_file import change_queue, parse_queue, queue_bytes, read_queue
+from torchdeck.queue.state import Queue, QueueError
+
+PATH = Path("queue.jsonl")
+
+
+def test_a_home_without_a_file_has_an_empty_queue(tmp_path: Path) -> None:
+    assert read_queue(tmp_path) == Queue()
+
+
+def test_a_changed_byte_costs_one_entry_and_is_told() -> None:
+    content = queue_bytes(QUEUE)
+    damaged = content.replace(b"baseline", b"basellne")
+    found = parse_queue(damaged, PATH)
+    assert [entry.id for entry in found.entries] == ["q3"]
+    assert found.damage == ("line 2 of queue.jsonl is damaged: an entry is lost",)
+    assert found.next_number == 4
+
+
+def test_without_its_first_line_the_numbers_continue() -> None:
+    first, _, rest = queue_bytes(QUEUE).partition(b"\n")
+    found = parse_queue(first[:-3] + b"\n" + rest, PATH)
+    assert found.entries == QUEUE.entries
+    assert found.next_number == 4
+    assert found.damage == ("line 1 of queue.jsonl is damaged: its limits are lost",)
+
+
+@pytest.mark.parametrize("cut", range(0, 400, 37))
+def test_a_file_that_was_cut_is_read_as_far_as_it_goes(cut: int) -> None:
+    content = queue_bytes(QUEUE)
+    found = parse_queue(content[: len(content) - cut], PATH)
+    assert set(found.entries) <= set(QUEUE.entries)
+    assert bool(found.damage) == (cut > 1)
+
+
+def test_a_newer_format_is_refused() -> None:
+    newer = with_crc(b'{"queue": 2, "next": 1}')
+    with pytest.raises(QueueError, match="newer Torchdeck"):
+        parse_queue(newer, PATH)
+
+
+def test_a_change_keeps_a_copy_of_a_damaged_file(tmp_path: Path) -> None:
+    path = Home(tmp_path).queue
+    path.write_bytes(queue_bytes(QUEUE).replace(b"baseline", b"basellne"))
+    change_queue(tmp_path, lambda queue: queue.without("q3"))
+    assert read_queue(tmp_path).entries == ()
+    (aside,) = tmp_path.glob("queue.jsonl.damaged-*")
+    assert b"basellne" in aside.read_bytes()
+
+
+def test_a_change_that_raises_changes_nothing(tmp_path: Path) -> None:
+    change_queue(tmp_path, lambda _queue: QUEUE)
+    with pytest.raises(QueueError, match="no entry q9"):
+        change_queue(tmp_path, lambda queue: replace(queue, entries=(queue.find("q9"),)))
+    assert read_queue(tmp_path) == QUEUE
+    assert Home(tmp_path).queue.stat().st_mode & 0o777 == 0o600
