@@ -107,7 +107,7 @@ class MachineWatch:
         self._monitors.clear()
 
     def _watch(self, names: Collection[str], inventory: NodeInventory) -> None:
-        """Monitor the nodes among `names`; one whose entry in the inventory has changed is connected again."""
+        """Monitor the nodes among `names`; one whose entry has changed is connected again."""
         wanted = [name for name in names if name != LOCALHOST]
         if not wanted and not self._monitors:
             return
