@@ -55,7 +55,17 @@ def test_a_deleted_run_stays_in_the_folder_of_runs(tmp_path: Path) -> None:
 def test_names_in_the_home_do_not_change(tmp_path: Path) -> None:
     """Files that an earlier version wrote are found."""
     home = Home(tmp_path)
-    folders = {"code", "compiled", "deleted", "environments", "leases", "profiles", "runs", "shipped"}
+    folders = {
+        "code",
+        "compiled",
+        "deleted",
+        "sweeps",
+        "environments",
+        "leases",
+        "profiles",
+        "runs",
+        "shipped",
+    }
     files = {"keyring", "measured_nodes", "notes", "settings", "trusted", "verified", "views", "window"}
     names = {*folders, *(f"{name}.json" for name in files), "known_hosts", "nodes.toml"}
     properties = {name for name, value in vars(Home).items() if isinstance(value, property)}

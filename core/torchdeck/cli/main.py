@@ -40,6 +40,10 @@ COMMANDS = {
         "torchdeck.cli.queue.queue_command",
         "queue runs that start when devices are free: add, list, edit, move, pause, serve",
     ),
+    "sweep": Command(
+        "torchdeck.cli.sweep.sweep_command",
+        "run many variants of a run file and find the best; list, show, resume, extend, stop",
+    ),
     "import": Command(
         "torchdeck.cli.import_runs", "add runs of TensorBoard, wandb, trackio, Lightning and Hugging Face"
     ),
@@ -67,7 +71,7 @@ _HEADLESS = {
     "json": "--json",
 }
 """Options that the window does not take, by their names in the parsed arguments."""
-FAMILIES = ("runs", "queue", "nodes", "trust", "ckpt", "batchplan")
+FAMILIES = ("runs", "queue", "sweep", "nodes", "trust", "ckpt", "batchplan")
 """Commands whose next word is a command of their own."""
 
 
@@ -100,6 +104,10 @@ def _guarded(arguments: list[str]) -> int:
 def _dispatch(arguments: list[str]) -> int:
     if arguments[:2] == ["data", "batchplan"]:  # as other command lines group it
         arguments = arguments[1:]
+    if arguments[:1] == ["sweep"]:
+        from torchdeck.cli.sweep.sweep_command import with_verb
+
+        arguments = with_verb(arguments)
     if arguments and arguments[0] in COMMANDS:
         import argparse
 

@@ -61,7 +61,12 @@ class Home(NamedTuple):
     @property
     def private(self) -> tuple[Path, ...]:
         """Folders whose content is executed or trusted: no other user may write in them."""
-        return self.runs, self.shipped, self.code, self.leases, self.profiles, self.environments
+        return self.runs, self.shipped, self.code, self.leases, self.profiles, self.environments, self.sweeps
+
+    @property
+    def sweeps(self) -> Path:
+        """Folder of sweeps; may not exist yet."""
+        return self.root / "sweeps"
 
     @property
     def environments(self) -> Path:

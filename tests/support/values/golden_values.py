@@ -40,6 +40,11 @@ from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, read_verdicts
 from torchdeck.runs.links import UP, Links, LinkState, read_links, write_links
 from torchdeck.runs.table.run_filter import RunFilter
 from torchdeck.runs.table.views import TableView, read_views, views_document
+from torchdeck.sweeps.goal import Goal
+from torchdeck.sweeps.pruning import Pruner, Pruning
+from torchdeck.sweeps.strategies import Strategy
+from torchdeck.sweeps.sweep_request import SweepRequest, read_request, write_request
+from torchdeck.sweeps.swept_file import SweptFile
 from torchdeck.trust.trust_list import NodeScript, TrustContent
 from torchdeck.trust.trusted_entry import Seen, Trusted
 from torchdeck_app.settings.user_settings import Settings, read_settings
@@ -247,6 +252,22 @@ FORMATS = (
         ["passphrase of /srv/example/key", "password of ann@10.0.0.1:22"],
         lambda path: Keyring(path.parent).names,
         lambda path, value: Keyring(path.parent)._write(set(value)),
+    ),
+    Format(
+        "request.json",
+        SweepRequest(
+            SweptFile('[run]\nscript = "train.py"\n', Path("/srv/a/run.toml"), True, ("run.args=[]",)),
+            ("training.lr=1e-4..1e-2:log",),
+            Strategy.RANDOM,
+            20,
+            Goal("accuracy:best", is_high=True),
+            Pruning(Pruner.ASHA, after=100),
+            seeds=3,
+            seed=7,
+            at_once=2,
+        ),
+        read_request,
+        write_request,
     ),
     Format(
         "settings.json",

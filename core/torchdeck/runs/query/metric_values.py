@@ -75,7 +75,7 @@ def metric_values(metrics: RunMetrics, wanted: Collection[str], roles: Roles) ->
             found[name] = _plain(latest.value)
     for asked in wanted:
         key = metric_key(asked)
-        if key is None or (named := _named(key.metric, names, roles)) is None:
+        if key is None or (named := named_metric(key.metric, names, roles)) is None:
             continue
         value = _value(metrics, named, key)
         if value is not None:
@@ -83,7 +83,7 @@ def metric_values(metrics: RunMetrics, wanted: Collection[str], roles: Roles) ->
     return found
 
 
-def _named(asked: str, names: Collection[str], roles: Roles) -> str | None:
+def named_metric(asked: str, names: Collection[str], roles: Roles) -> str | None:
     """Return the metric that a name means: itself, that of a role, or the only one that ends with it."""
     asked = asked.removeprefix(METRIC)
     if asked in names:

@@ -1,0 +1,96 @@
+"""Next actions of the driver of a sweep, from its state and what its runs have logged so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from torchdeck.sweeps.pruning import History, why_pruned
+from torchdeck.sweeps.strategies import Point, next_point
+from torchdeck.sweeps.sweep_state import SweepState
+from torchdeck.sweeps.trials import Outcome, TrialRun
+
+HOPELESS = 3
+"""Failed trials without a complete one after which no further one is started."""
+
+
+class Start(NamedTuple):
+    """A run to start."""
+
+    trial: int
+    seed: int
+    point: Point
+
+
+class RunKey(NamedTuple):
+    """One run of a sweep."""
+
+    trial: int
+    seed: int
+
+
+def next_start(state: SweepState) -> Start | None:
+    """Return the next run to start, whether or not there is room for it; None if there is none."""
+    if state.is_stopping or is_hopeless(state):
+        return None
+    for trial in state.trials:
+        if trial.wants_more:
+            seed = next(seed for seed in range(trial.seeds) if seed not in trial.runs)
+            return Start(trial.number, seed, trial.point)
+    number = len(state.trials) + 1
+    if number > state.most:
+        return None
+    tried = [trial.point for trial in state.trials]
+    point = next_point(state.request.strategy, state.space, state.request.seed, number, tried)
+    return None if point is None else Start(number, 0, point)
+
+
+def is_hopeless(state: SweepState) -> bool:
+    """Return whether all trials so far have failed: a further one would, too."""
+    return state.count(Outcome.FAILED) >= HOPELESS and not state.count(Outcome.COMPLETE)
+
+
+def runs_to_prune(state: SweepState, live: Mapping[RunKey, History]) -> dict[RunKey, str]:
+    """Return the runs to stop, and why.
+
+    Args:
+        state: of the sweep.
+        live: histories of the runs that are not over.
+    """
+    pruning = state.request.pruning
+    if pruning is None:
+        return {}
+    found: dict[RunKey, str] = {}
+    for trial, run in state.active:
+        key = RunKey(trial.number, run.seed)
+        if run.pruned or not run.id:
+            continue
+        if any(other.pruned for other in trial.runs.values()):
+            found[key] = "another run of its trial was pruned"
+            continue
+        others = _others(state, live, key)
+        complete = [each.history for each in _complete(state, key)]
+        why = why_pruned(pruning, state.goal, live.get(key, ()), others, complete)
+        if why:
+            found[key] = why
+    return found
+
+
+def _others(state: SweepState, live: Mapping[RunKey, History], key: RunKey) -> list[History]:
+    """Histories of the runs of all other trials."""
+    return [
+        run.history if run.is_over else live.get(RunKey(trial.number, seed), ())
+        for trial in state.trials
+        if trial.number != key.trial
+        for seed, run in trial.runs.items()
+    ]
+
+
+def _complete(state: SweepState, key: RunKey) -> list[TrialRun]:
+    return [
+        run
+        for trial in state.trials
+        if trial.number != key.trial
+        for run in trial.runs.values()
+        if run.outcome is Outcome.COMPLETE
+    ]

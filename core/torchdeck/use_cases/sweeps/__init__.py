@@ -1,0 +1,1 @@
+"""Begin, drive, continue and list sweeps."""

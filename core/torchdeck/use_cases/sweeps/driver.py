@@ -1,0 +1,179 @@
+"""Driver of a sweep: starts its runs, prunes them, and records what happened, until nothing is left to do.
+
+It may be killed at any time. Another driver finds the runs by their ids, or by their names if the first one
+died before the id was written, and continues.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.lock_file import try_lock
+from torchdeck.contract.refusal import Refusal
+from torchdeck.sweeps.decisions import RunKey, next_start, runs_to_prune
+from torchdeck.sweeps.pruning import thinned
+from torchdeck.sweeps.sweep_layout import SweepLayout
+from torchdeck.sweeps.sweep_state import (
+    BEGUN,
+    ENDED,
+    INFEASIBLE,
+    PRUNING,
+    STARTED,
+    SweepFollower,
+    SweepState,
+    plain_number,
+)
+from torchdeck.sweeps.trials import Outcome, TrialRun
+from torchdeck.use_cases.sweeps.trial_runs import TrialRuns
+from torchdeck.use_cases.sweeps.watched_run import WatchedRun, outcome_of
+from torchdeck.use_cases.ui import Ui
+
+POLL = 1.0
+"""Seconds between two looks at the runs."""
+
+Report = Callable[[SweepState, RunKey], object]
+"""Called after each event, with the state and the run that it is about."""
+
+
+class SweepBusyError(Refusal):
+    """Another process drives the sweep."""
+
+
+class SweepDriver:
+    """Drives one sweep.
+
+    Args:
+        layout: of the sweep.
+        ui: the front end.
+        report: called after each event.
+        poll: seconds between two looks at the runs.
+    """
+
+    def __init__(
+        self, layout: SweepLayout, ui: Ui, report: Report = lambda _state, _run: None, poll: float = POLL
+    ) -> None:
+        self._layout, self._ui, self._report, self._poll = layout, ui, report, poll
+        self._follower = SweepFollower(layout)
+        self._state = self._follower.refresh()
+        self._runs = TrialRuns(layout, self._state.request, ui)
+        self._watched: dict[RunKey, WatchedRun] = {}
+
+    def drive(self) -> SweepState:
+        """Return the state when all trials have ended, or all runs were stopped.
+
+        Raises:
+            SweepBusyError: another process drives it.
+            Refusal: a run cannot be started for a reason that has nothing to do with its values.
+            OSError: the files of the sweep cannot be written.
+        """
+        lock = try_lock(self._layout.lock, {"pid": os.getpid()})
+        if lock is None:
+            raise SweepBusyError(f"another process drives sweep {self._layout.id}")
+        with ExitStack() as stack:
+            stack.callback(os.close, lock)
+            journal = stack.enter_context(JournalWriter(self._layout.journal))
+            self._state = self._follower.refresh()
+            while self._step(journal):
+                self._ui.check()
+                time.sleep(self._poll)
+        return self._state
+
+    def _step(self, journal: JournalWriter) -> bool:
+        """Look at everything once; return whether the sweep continues."""
+        self._state = self._follower.refresh()
+        self._recover(journal)
+        for trial, run in self._state.active:
+            self._look(journal, RunKey(trial.number, run.seed), run)
+        self._prune(journal)
+        while len(self._state.active) < self._state.request.at_once and self._start_next(journal):
+            pass
+        return bool(self._state.active) or next_start(self._state) is not None
+
+    def _recover(self, journal: JournalWriter) -> None:
+        """Watch the runs that an earlier driver began."""
+        for trial, run in self._state.active:
+            key = RunKey(trial.number, run.seed)
+            if run.id:
+                if key not in self._watched:
+                    self._watched[key] = self._watch(run.id)
+            elif (found := self._runs.find(run)) is not None:
+                self._append(journal, STARTED, key, run=found)
+            else:  # the driver died before there was a run
+                self._start(journal, key)
+
+    def _watch(self, run_id: str, controller: Any = None) -> WatchedRun:
+        layout = self._layout.home.run(run_id)
+        return WatchedRun(layout, self._state.goal, self._ui, controller)
+
+    def _look(self, journal: JournalWriter, key: RunKey, run: TrialRun) -> None:
+        watched = self._watched.get(key)
+        if watched is None:
+            return
+        if watched.is_gone:
+            self._end(journal, key, Outcome.STOPPED, watched, "the run was deleted")
+            return
+        view = watched.look()
+        if view.is_over:
+            outcome = outcome_of(view, run)
+            why = view.why
+            if outcome is Outcome.COMPLETE and not watched.history:
+                outcome, why = Outcome.FAILED, watched.missing_metric()
+            self._end(journal, key, outcome, watched, why)
+        elif run.pruned or self._state.is_stopping:
+            watched.stop()
+
+    def _end(
+        self, journal: JournalWriter, key: RunKey, outcome: Outcome, watched: WatchedRun, why: str
+    ) -> None:
+        history = watched.history
+        del self._watched[key]
+        self._append(
+            journal,
+            ENDED,
+            key,
+            outcome=str(outcome),
+            value=plain_number(self._state.goal.value_of(history)),
+            steps=history[-1][0] if history else 0,
+            history=[[step, plain_number(value)] for step, value in thinned(history)],
+            why=why,
+        )
+
+    def _prune(self, journal: JournalWriter) -> None:
+        live = {key: watched.history for key, watched in self._watched.items()}
+        for key, why in runs_to_prune(self._state, live).items():
+            self._append(journal, PRUNING, key, why=why)
+            self._watched[key].stop()
+
+    def _start_next(self, journal: JournalWriter) -> bool:
+        """Begin the next run; return whether there was one."""
+        following = next_start(self._state)
+        if following is None:
+            return False
+        self._ui.check()
+        key = RunKey(following.trial, following.seed)
+        name = self._runs.name(following)
+        self._append(journal, BEGUN, key, name=name, point=dict(following.point))
+        self._start(journal, key)
+        return True
+
+    def _start(self, journal: JournalWriter, key: RunKey) -> None:
+        trial = self._state.trial(key.trial)
+        run = trial.runs[key.seed]
+        started = self._runs.start(trial, run)
+        if isinstance(started, str):
+            self._append(journal, INFEASIBLE, key, why=started)
+            return
+        self._watched[key] = self._watch(started.layout.root.name, started.controller)
+        self._append(journal, STARTED, key, run=started.layout.root.name)
+        self._runs.tag(RunLayout(started.layout.root))
+
+    def _append(self, journal: JournalWriter, event: str, key: RunKey, **fields: Any) -> None:
+        journal.append(event, trial=key.trial, seed=key.seed, **fields)
+        self._state = self._follower.refresh()
+        self._report(self._state, key)

@@ -1,0 +1,142 @@
+"""`torchdeck sweep` as far as nothing is started: what is refused, listed and shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.cli.command_here import CommandHere
+from torchdeck.cli.sweep.sweep_command import with_verb
+from torchdeck.config.loader import load_config
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.sweeps.strategies import Strategy
+from torchdeck.sweeps.sweep_layout import SweepLayout
+from torchdeck.sweeps.sweep_request import read_request
+from torchdeck.sweeps.sweep_state import BEGUN, ENDED, INFEASIBLE, STARTED
+from torchdeck.use_cases.sweeps.begin import SweepOptions, SweepStart, begin_sweep
+
+RUN = '[run]\nscript = "train.py"\nargs = ["{lr}"]\n'
+
+
+@pytest.fixture
+def run_file(tmp_path: Path) -> Path:
+    path = tmp_path / "toy.toml"
+    path.write_text(RUN)
+    return path
+
+
+@pytest.fixture
+def command(torchdeck_home: Path) -> CommandHere:
+    return CommandHere(torchdeck_home)
+
+
+def written(run_file: Path, *, trials: int = 3) -> SweepLayout:
+    """A sweep with three trials: complete, pruned, infeasible."""
+    options = SweepOptions(("lr=0.1,0.2,0.3,0.4,0.5",), "loss", strategy=Strategy.GRID, trials=trials)
+    layout = begin_sweep(SweepStart(load_config(run_file), options))
+    with JournalWriter(layout.journal) as journal:
+        for trial, outcome, value in ((1, "complete", 2.5), (2, "pruned", 9.0)):
+            journal.append(BEGUN, trial=trial, seed=0, name="n", point={"lr": trial / 10})
+            journal.append(STARTED, trial=trial, seed=0, run=f"run-{trial}")
+            journal.append(
+                ENDED, trial=trial, seed=0, outcome=outcome, value=value, steps=10, history=[[10, value]]
+            )
+        journal.append(BEGUN, trial=3, seed=0, name="n", point={"lr": 0.3})
+        journal.append(INFEASIBLE, trial=3, seed=0, why="it needs 90 GiB")
+    return layout
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--over", "lrr=1,2", "--metric", "loss"], "--over: lrr: there is no such key"),
+        (["--over", "lr=1,2"], "metric: it is not given"),
+        (["--metric", "loss"], "nothing to vary"),
+        (["--over", "lr=0..1", "--metric", "loss"], "trials: the number of trials is not given"),
+        (["--over", "lr=1,2", "--metric", "loss", "--seeds", "2"], "does not take the seed"),
+        (["--over", "lr=1,2", "--metric", "loss", "--at-once", "0"], "at-once: 0 is too small"),
+        (["--over", "lr=0..1", "--metric", "loss", "--strategy", "zip"], "a zip needs values"),
+    ],
+)
+def test_a_wrong_request_is_refused_and_nothing_is_written(
+    command: CommandHere, run_file: Path, options: list[str], text: str
+) -> None:
+    done = command.run("sweep", run_file, *options)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert not (command.home / "sweeps").exists()
+
+
+def test_a_sweep_is_listed_and_shown(command: CommandHere, run_file: Path) -> None:
+    layout = written(run_file)
+    listed = command.run("sweep", "list").stdout
+    best = "best: trial 1, loss 2.5000 with lr=0.1 (run run-1)"
+    assert listed == f"{layout.id}  ended  3 of 3 trials: 1 complete, 1 pruned, 1 infeasible; {best}\n"
+    shown = command.run("sweep", "show", layout.suffix).stdout.splitlines()
+    assert shown[0] == f"sweep {layout.id}: ended"
+    assert shown[1] == "grid over lr=0.1,0.2,0.3,0.4,0.5"
+    assert shown[5].split() == ["1", "complete", "2.5000", "2.5000", "10", "0.1", "run-1"]
+    assert shown[6].split() == ["2", "pruned", "(9.0000)", "10", "0.2", "run-2"]
+    assert shown[7].split() == ["3", "infeasible", "0", "0.3"]
+    (row,) = command.json("sweep", "list")
+    assert (row["id"], row["status"], row["counts"]["pruned"]) == (layout.id, "ended", 1)
+    found = command.json("sweep", "show", "toy")
+    assert [trial["state"] for trial in found["trials"]] == ["complete", "pruned", "infeasible"]
+
+
+def test_a_sweep_that_does_not_exist_is_refused(command: CommandHere, run_file: Path) -> None:
+    assert command.run("sweep", "list").stdout.startswith("no sweeps yet")
+    done = command.run("sweep", "show", "latest")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no sweep 'latest'" in done.stderr
+    written(run_file)
+    written(run_file)
+    assert "fits 2 sweeps" in command.run("sweep", "show", "toy").stderr
+
+
+def test_changes_that_make_no_sense_are_refused(command: CommandHere, run_file: Path) -> None:
+    layout = written(run_file)
+    for options, text in (
+        ([], "neither trials nor values"),
+        (["--trials", "20000"], "at most 10,000 trials"),
+        (["--over", "seed=1,2"], "no such key"),
+        (["--over", "distributed.nproc=1,2"], "the sweep does not vary it"),
+        (["--over", "lr=0..1", "--trials", "1"], "a grid needs values"),
+        (["--over", "lr=0.1,0.2", "--trials", "1"], "nothing left to try"),
+    ):
+        done = command.run("sweep", "extend", "latest", *options)
+        assert text in done.stderr, options
+        assert done.returncode in (2, 3)
+    assert not layout.changes.exists()
+    assert "has ended: nothing to stop" in command.run("sweep", "stop", "latest").stderr
+
+
+def test_a_damaged_sweep_is_listed_with_the_reason(command: CommandHere, run_file: Path) -> None:
+    layout = written(run_file)
+    layout.request.write_text("{")
+    assert "unreadable  " in command.run("sweep", "list").stdout
+    assert "is damaged" in command.run("sweep", "show", "latest").stderr
+    (row,) = command.json("sweep", "list")
+    assert row["status"] == "unreadable"
+
+
+def test_overrides_with_paths_do_not_depend_on_the_folder(
+    run_file: Path, monkeypatch: pytest.MonkeyPatch, torchdeck_home: Path
+) -> None:
+    monkeypatch.chdir(run_file.parent)
+    overrides = ("run.script=other.py", "run.interpreter=python3", "distributed.nproc=2")
+    options = SweepOptions(("lr=1,2",), "loss")
+    start = SweepStart(load_config(run_file, overrides), options, overrides=overrides, home=torchdeck_home)
+    layout = begin_sweep(start)
+    monkeypatch.chdir("/")
+    config = read_request(layout.request).file.loaded().config
+    assert config.run.script == str(run_file.parent / "other.py")
+    assert config.run.interpreter == "python3"
+
+
+def test_the_verb_of_a_new_sweep_can_be_left_out() -> None:
+    assert with_verb(["sweep", "run.toml", "-x"]) == ["sweep", "start", "run.toml", "-x"]
+    assert with_verb(["sweep", "list"]) == ["sweep", "list"]
+    assert with_verb(["sweep", "--help"]) == ["sweep", "--help"]
+    assert with_verb(["runs", "list"]) == ["runs", "list"]
