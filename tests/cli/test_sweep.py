@@ -10,11 +10,12 @@ from support.cli.command_here import CommandHere
 from torchdeck.cli.sweep.sweep_command import with_verb
 from torchdeck.config.loader import load_config
 from torchdeck.contract.journal import JournalWriter
-from torchdeck.sweeps.strategies import Strategy
+from torchdeck.sweeps.goal import Goal
+from torchdeck.sweeps.pruning import Pruner, Pruning
 from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import read_request
 from torchdeck.sweeps.sweep_state import BEGUN, ENDED, INFEASIBLE, STARTED
-from torchdeck.use_cases.sweeps.begin import SweepOptions, SweepStart, begin_sweep
+from torchdeck.use_cases.sweeps.begin import SweepStart, begin_sweep, sweep_request
 
 RUN = '[run]\nscript = "train.py"\nargs = ["{lr}"]\n'
 
@@ -33,8 +34,9 @@ def command(torchdeck_home: Path) -> CommandHere:
 
 def written(run_file: Path, *, trials: int = 3) -> SweepLayout:
     """A sweep with three trials: complete, pruned, infeasible."""
-    options = SweepOptions(("lr=0.1,0.2,0.3,0.4,0.5",), "loss", strategy=Strategy.GRID, trials=trials)
-    layout = begin_sweep(SweepStart(load_config(run_file), options))
+    overrides = ['sweep.metric="loss"', 'sweep.strategy="grid"', f"sweep.trials={trials}"]
+    loaded = load_config(run_file, overrides)
+    layout = begin_sweep(SweepStart(loaded, ("lr=0.1,0.2,0.3,0.4,0.5",)))
     with JournalWriter(layout.journal) as journal:
         for trial, outcome, value in ((1, "complete", 2.5), (2, "pruned", 9.0)):
             journal.append(BEGUN, trial=trial, seed=0, name="n", point={"lr": trial / 10})
@@ -51,11 +53,14 @@ def written(run_file: Path, *, trials: int = 3) -> SweepLayout:
     ("options", "text"),
     [
         (["--over", "lrr=1,2", "--metric", "loss"], "--over: lrr: there is no such key"),
-        (["--over", "lr=1,2"], "metric: it is not given"),
+        (["--over", "lr=1,2"], "sweep.metric: it is not given"),
         (["--metric", "loss"], "nothing to vary"),
         (["--over", "lr=0..1", "--metric", "loss"], "trials: the number of trials is not given"),
         (["--over", "lr=1,2", "--metric", "loss", "--seeds", "2"], "does not take the seed"),
-        (["--over", "lr=1,2", "--metric", "loss", "--at-once", "0"], "at-once: 0 is too small"),
+        (
+            ["--over", "lr=1,2", "--metric", "loss", "--at-once", "0"],
+            "--set: sweep.at_once: 0 is out of range",
+        ),
         (["--over", "lr=0..1", "--metric", "loss", "--strategy", "zip"], "a zip needs values"),
     ],
 )
@@ -126,13 +131,27 @@ def test_overrides_with_paths_do_not_depend_on_the_folder(
 ) -> None:
     monkeypatch.chdir(run_file.parent)
     overrides = ("run.script=other.py", "run.interpreter=python3", "distributed.nproc=2")
-    options = SweepOptions(("lr=1,2",), "loss")
-    start = SweepStart(load_config(run_file, overrides), options, overrides=overrides, home=torchdeck_home)
+    loaded = load_config(run_file, (*overrides, "sweep.metric=loss"))
+    start = SweepStart(loaded, ("lr=1,2",), overrides=overrides, home=torchdeck_home)
     layout = begin_sweep(start)
     monkeypatch.chdir("/")
     config = read_request(layout.request).file.loaded().config
     assert config.run.script == str(run_file.parent / "other.py")
     assert config.run.interpreter == "python3"
+
+
+def test_the_table_of_the_run_file_has_the_same_options(run_file: Path) -> None:
+    """The command line adds parameters, and replaces those of the same name."""
+    table = (
+        '[sweep]\nover = ["lr=1,2", "distributed.nproc=1,2"]\nmetric = "accuracy"\nprune = "asha"\n'
+        "prune_after = 5\nseed = 3\nat_once = 2\n"
+    )
+    run_file.write_text(RUN + table)
+    request = sweep_request(SweepStart(load_config(run_file, ["sweep.at_once=4"]), ("lr=3",)))
+    assert request.over == ("distributed.nproc=1,2", "lr=3")
+    assert (request.trials, request.seed, request.at_once) == (2, 3, 4)
+    assert request.goal == Goal("accuracy", is_high=True)
+    assert request.pruning == Pruning(Pruner.ASHA, 5)
 
 
 def test_the_verb_of_a_new_sweep_can_be_left_out() -> None:

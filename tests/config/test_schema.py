@@ -14,12 +14,12 @@ from torchdeck.config.values.numbers import parse_rate, parse_size
 
 SECTIONS = [
     "run", "model", "data", "training", "distributed", "cluster", "estimate", "checkpoint", "telemetry",
-    "limits", "launch",
+    "limits", "launch", "sweep",
 ]  # fmt: skip
 
 
 def test_sections_are_those_of_the_design() -> None:
-    """A run file has a name and eleven tables."""
+    """A run file has a name and twelve tables."""
     assert list(RunConfig.model_fields) == ["name", *SECTIONS]
 
 

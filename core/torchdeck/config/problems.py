@@ -23,6 +23,7 @@ _TABLES = (
     "telemetry",
     "limits",
     "launch",
+    "sweep",
 )
 """Tables of a run file that have one heading in the reference."""
 

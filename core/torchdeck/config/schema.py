@@ -13,6 +13,7 @@ from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, R
 from torchdeck.config.estimate import Estimate
 from torchdeck.config.problems import shown
 from torchdeck.config.supervision import Launch, Limits
+from torchdeck.config.sweep import Sweep
 from torchdeck.config.training import Training
 from torchdeck.options import Section, option, table
 from torchdeck.recipes.options.bdh import BdhModel
@@ -38,6 +39,7 @@ __all__ = [
     "Rendezvous",
     "Run",
     "RunConfig",
+    "Sweep",
     "Telemetry",
     "Training",
 ]
@@ -322,3 +324,4 @@ class RunConfig(Section):
     telemetry: Telemetry = table(Telemetry, "What is measured, and how often.")
     limits: Limits = table(Limits, "When a run is stopped to protect the machine, or after a time.")
     launch: Launch = table(Launch, "How the run is supervised.")
+    sweep: Sweep = table(Sweep, "Variants of the run that `torchdeck sweep` tries.")

@@ -26,6 +26,7 @@ ESSENTIAL = {
     "telemetry": ("every", "stats_every"),
     "limits": ("memory", "max_hours"),
     "launch": ("max_restarts", "on_hang"),
+    "sweep": ("over", "metric"),
 }
 """Keys whose values are shown next to a group's title."""
 _HEADINGS = {

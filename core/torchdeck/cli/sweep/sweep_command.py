@@ -70,36 +70,31 @@ def _add_start(commands: argparse._SubParsersAction[Any]) -> None:
         "start",
         help="start a sweep",
         usage="torchdeck sweep [start] RUN.toml --over KEY=VALUES --metric NAME [options] [-- ARGUMENTS]",
-        description=f"{_DRIVES} {{KEY}} in run.args is replaced by the value of a trial.",
+        description=f"{_DRIVES} Options may also be in [sweep] of the run file. {{KEY}} in run.args "
+        "is replaced by the value of a trial.",
     )
     add_run_source(parser)
     parser.add_argument("--over", action="append", default=[], metavar="KEY=VALUES", help=_OVER_HELP)
     parser.add_argument(
         "--strategy",
         choices=("grid", "zip", "random"),
-        help="how points are chosen. Default: grid if --trials covers it, else random",
+        help="how points are chosen; default: grid if --trials covers it, else random",
     )
-    parser.add_argument("--trials", type=whole_number, metavar="N", help="number of points to try")
+    parser.add_argument("--trials", metavar="N", help="number of points to try")
     parser.add_argument(
         "--metric", metavar="NAME", help="metric to judge by: its last value, or loss:best, loss@1000"
     )
     parser.add_argument(
-        "--direction", choices=("min", "max"), help="which values are good. Default: by the metric's name"
+        "--direction", choices=("min", "max"), help="which values are good; default: by the metric's name"
     )
     parser.add_argument(
         "--prune", choices=("asha", "median"), help="stop trials early that are worse than others"
     )
-    parser.add_argument(
-        "--prune-after", type=whole_number, metavar="STEP", help="first step at which trials are pruned"
-    )
-    parser.add_argument(
-        "--prune-factor", type=whole_number, metavar="N", help="asha: one in N continues. Default: 3"
-    )
-    parser.add_argument(
-        "--seeds", type=whole_number, metavar="N", help="run each point with N seeds. Default: 1"
-    )
-    parser.add_argument("--seed", type=whole_number, metavar="N", help="seed of random points. Default: 0")
-    parser.add_argument("--at-once", type=whole_number, metavar="N", help="most runs at a time. Default: 1")
+    parser.add_argument("--prune-after", metavar="STEP", help="first step at which trials are pruned")
+    parser.add_argument("--prune-factor", metavar="N", help="asha: one in N continues; default: 3")
+    parser.add_argument("--seeds", metavar="N", help="run each point with N seeds; default: 1")
+    parser.add_argument("--seed", metavar="N", help="seed of random points; default: 0")
+    parser.add_argument("--at-once", metavar="N", help="most runs at a time; default: 1")
     parser.add_argument("--trust", action="store_true", help=TRUST_HELP)
     parser.add_argument("--detach", action="store_true", help="print the sweep's id; the sweep continues")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")

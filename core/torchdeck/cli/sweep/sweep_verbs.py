@@ -26,13 +26,18 @@ from torchdeck.sweeps.sweep_text import (
     trial_json,
 )
 from torchdeck.sweeps.trials import Outcome
-from torchdeck.use_cases.sweeps.begin import SweepStart, begin_sweep, sweep_options
+from torchdeck.use_cases.sweeps.begin import SweepStart, begin_sweep
 from torchdeck.use_cases.sweeps.changes import extend as extend_sweep
 from torchdeck.use_cases.sweeps.changes import request_resume, request_stop
 from torchdeck.use_cases.sweeps.detached import start_driver
 from torchdeck.use_cases.sweeps.driver import SweepBusyError, SweepDriver
 from torchdeck.use_cases.sweeps.listing import ListedSweep, find_sweep, list_sweeps, look_at
 
+OPTIONS = (
+    "strategy", "trials", "metric", "direction", "prune", "prune_after", "prune_factor", "seeds", "seed",
+    "at_once",
+)  # fmt: skip
+"""Options of a new sweep that are keys of [sweep], by their names there."""
 Handler = Callable[[argparse.Namespace], int]
 
 
@@ -50,25 +55,13 @@ def _reports_refusals(handler: Handler) -> Handler:
 @_reports_refusals
 def start(args: argparse.Namespace) -> int:
     """Start a sweep and drive it."""
-    loaded = load_run_source(args)
-    given = {
-        "over": args.over,
-        "strategy": args.strategy,
-        "trials": args.trials,
-        "metric": args.metric,
-        "direction": args.direction,
-        "prune": args.prune,
-        "prune_after": args.prune_after,
-        "prune_factor": args.prune_factor,
-        "seeds": args.seeds,
-        "seed": args.seed,
-        "at_once": args.at_once,
-    }
-    options = sweep_options(given)
-    nproc = () if args.nproc is None else (f"distributed.nproc={args.nproc}",)
+    nproc = [] if args.nproc is None else [f"distributed.nproc={args.nproc}"]
     overrides = (*args.overrides, *nproc)
+    options = {name: getattr(args, name) for name in OPTIONS}
+    args.overrides += [f"sweep.{name}={value}" for name, value in options.items() if value is not None]
+    loaded = load_run_source(args)
     is_file = args.run_file is not None
-    layout = begin_sweep(SweepStart(loaded, options, is_file, overrides, trust=args.trust))
+    layout = begin_sweep(SweepStart(loaded, tuple(args.over), is_file, overrides, trust=args.trust))
     if args.detach:
         return _leave(layout, as_json=args.json)
     print(json_text({"event": "sweep", "id": layout.id}) if args.json else f"sweep {layout.id}", flush=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torchdeck.config.keys import all_keys
 from torchdeck.config.loader import LoadedConfig, absolute
@@ -26,45 +25,13 @@ from torchdeck.sweeps.swept_file import SweptFile, check_seeds, override, read_s
 
 
 @dataclass(frozen=True)
-class SweepOptions:
-    """Options of a sweep; None: the default."""
-
-    over: tuple[str, ...]
-    metric: str
-    strategy: Strategy | None = None
-    """Default: the grid, if it is finite and `trials` cover it; else random."""
-    trials: int | None = None
-    """Default: all points of the grid or zip."""
-    direction: str | None = None
-    """`min` or `max`. Default: by the metric's name."""
-    prune: Pruner | None = None
-    prune_after: int | None = None
-    prune_factor: int = 3
-    seeds: int = 1
-    seed: int = 0
-    at_once: int = 1
-
-
-def sweep_options(given: Mapping[str, Any]) -> SweepOptions:
-    """Return options from values by name; None is the default. Raises ConfigError."""
-    known = {name: value for name, value in given.items() if value is not None}
-    if not known.get("metric"):
-        raise ConfigError([Problem("metric", "", None, "it is not given", "--metric validation_loss")])
-    strategy, prune = known.pop("strategy", None), known.pop("prune", None)
-    return SweepOptions(
-        over=tuple(known.pop("over", ())),
-        strategy=None if strategy is None else Strategy(strategy),
-        prune=None if prune is None else Pruner(prune),
-        **known,
-    )
-
-
-@dataclass(frozen=True)
 class SweepStart:
     """Parameters of a new sweep."""
 
     loaded: LoadedConfig
-    options: SweepOptions
+    """Run file, with the options of the sweep in [sweep]."""
+    over: tuple[str, ...] = ()
+    """Parameters that are added to those of [sweep], or replace them."""
     is_file: bool = True
     """Whether the run file is on disk; else the command line made it."""
     overrides: tuple[str, ...] = ()
@@ -94,46 +61,34 @@ def begin_sweep(start: SweepStart) -> SweepLayout:
 
 def sweep_request(start: SweepStart) -> SweepRequest:
     """Return the checked request of a sweep. Raises ConfigError with what is wrong."""
-    options, loaded = start.options, start.loaded
+    loaded, options = start.loaded, start.loaded.config.sweep
     overrides = _resolved(start.overrides if start.is_file else (), Path.cwd())
     file = SweptFile(loaded.text, loaded.path, start.is_file, overrides)
-    space = read_space(options.over, file)
-    strategy = options.strategy or usual_strategy(space, options.trials)
+    over = _joined(options.over, start.over)
+    space = read_space(over, file)
+    if options.metric is None:
+        problem = Problem(
+            "sweep.metric", "", None, "it is not given", "--metric NAME, such as validation_loss"
+        )
+        raise ConfigError([problem])
+    strategy = usual_strategy(space, options.trials)
+    if options.strategy is not None:
+        strategy = Strategy(options.strategy)
     trials = most_trials(strategy, space, options.trials)
     check_seeds(options.seeds, space, loaded.config)
-    _check_numbers(options)
     pruning = None
     if options.prune is not None:
-        pruning = Pruning(options.prune, options.prune_after, options.prune_factor)
+        pruning = Pruning(Pruner(options.prune), options.prune_after, options.prune_factor)
+    goal = goal_of(options.metric, options.direction)
     return SweepRequest(
-        file,
-        options.over,
-        strategy,
-        trials,
-        goal_of(options.metric, options.direction),
-        pruning,
-        options.seeds,
-        options.seed,
-        options.at_once,
+        file, over, strategy, trials, goal, pruning, options.seeds, options.seed, options.at_once
     )
 
 
-def _check_numbers(options: SweepOptions) -> None:
-    least = {
-        "seeds": (options.seeds, 1),
-        "at-once": (options.at_once, 1),
-        "prune-factor": (options.prune_factor, 2),
-        "prune-after": (1 if options.prune_after is None else options.prune_after, 1),
-    }
-    problems = [
-        Problem(name, "", None, f"{value} is too small", f"a whole number, {limit} or more")
-        for name, (value, limit) in least.items()
-        if value < limit
-    ]
-    if not options.metric:
-        problems.append(Problem("metric", "", None, "it is empty", "a metric, such as validation_loss"))
-    if problems:
-        raise ConfigError(problems)
+def _joined(table: Sequence[str], added: Sequence[str]) -> tuple[str, ...]:
+    """Return the parameters of the table without those that are given again, and then the added ones."""
+    names = {text.partition("=")[0].strip() for text in added}
+    return (*(text for text in table if text.partition("=")[0].strip() not in names), *added)
 
 
 def _resolved(overrides: Sequence[str], folder: Path) -> tuple[str, ...]:

@@ -1,0 +1,127 @@
+"""The driver of a sweep where no run can be started: infeasible points, other refusals, two drivers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from torchdeck.config.loader import load_config
+from torchdeck.contract.lock_file import try_lock
+from torchdeck.contract.refusal import Refusal
+from torchdeck.plan.check import PlanError, PreflightError, failed, problem
+from torchdeck.sweeps.sweep_layout import SweepLayout
+from torchdeck.sweeps.trials import Outcome
+from torchdeck.use_cases.start import StartRequest
+from torchdeck.use_cases.sweeps import trial_runs
+from torchdeck.use_cases.sweeps.begin import SweepStart, begin_sweep
+from torchdeck.use_cases.sweeps.driver import SweepBusyError, SweepDriver
+from torchdeck.use_cases.sweeps.listing import look_at
+from torchdeck.use_cases.ui import QuietUi, Ui
+
+MEMORY = failed("memory", "localhost", "ranks need 90 GiB", "a smaller batch")
+DISK = failed("disk", "localhost", "the disk is full", "make room")
+
+Starting = Callable[[Exception], list[StartRequest]]
+
+
+@pytest.fixture
+def layout(torchdeck_home: Path, tmp_path: Path) -> SweepLayout:
+    path = tmp_path / "toy.toml"
+    path.write_text(
+        '[run]\nrecipe = "digits"\n[training]\nsteps = 9\n[distributed]\nnproc = 1\n'
+        '[sweep]\nmetric = "loss"\n'
+    )
+    return begin_sweep(SweepStart(load_config(path), ("training.microbatch=8,16",)))
+
+
+@pytest.fixture
+def starting(monkeypatch: pytest.MonkeyPatch) -> Starting:
+    """Make every start raise an error; the list gets what was to be started."""
+
+    def refuse(error: Exception) -> list[StartRequest]:
+        asked: list[StartRequest] = []
+
+        def start(request: StartRequest, _ui: Ui) -> NoReturn:
+            asked.append(request)
+            raise error
+
+        monkeypatch.setattr(trial_runs, "start", start)
+        return asked
+
+    return refuse
+
+
+def driven(layout: SweepLayout) -> SweepDriver:
+    return SweepDriver(layout, QuietUi(), poll=0.001)
+
+
+@pytest.mark.parametrize(
+    "error", [PreflightError([MEMORY]), PlanError([problem("training.microbatch", "is too large", "8")])]
+)
+def test_what_does_not_fit_is_counted_and_not_tried_again(
+    layout: SweepLayout, starting: Starting, error: Exception
+) -> None:
+    asked = starting(error)
+    state = driven(layout).drive()
+    assert [request.loaded.config.training.microbatch for request in asked] == [8, 16]
+    assert state.count(Outcome.INFEASIBLE) == 2
+    assert state.trial(1).infeasible in (
+        "ranks need 90 GiB: a smaller batch",
+        "training.microbatch: is too large: 8",
+    )
+    assert look_at(layout).status == "ended"
+    assert driven(layout).drive() == state
+    assert len(asked) == 2
+
+
+def test_a_start_has_the_values_and_the_name_of_its_trial(layout: SweepLayout, starting: Starting) -> None:
+    (first, _) = starting(PreflightError([MEMORY])), driven(layout).drive()
+    request = first[0]
+    assert request.loaded.config.name == f"toy {layout.suffix} #1 microbatch=8"
+    assert request.loaded.config.launch.queue
+    assert request.overrides[0] == "training.microbatch=8"
+    assert request.source.endswith("toy.toml")
+
+
+@pytest.mark.parametrize("checks", [[DISK], [DISK, MEMORY]])
+def test_any_other_refusal_ends_the_driver_and_the_trial_is_tried_again(
+    layout: SweepLayout, starting: Starting, checks: list[object]
+) -> None:
+    starting(PreflightError(checks))  # type: ignore[arg-type]  # parametrized
+    with pytest.raises(PreflightError):
+        driven(layout).drive()
+    assert look_at(layout).status == "interrupted"
+    asked = starting(PreflightError([MEMORY]))
+    assert driven(layout).drive().count(Outcome.INFEASIBLE) == 2
+    assert [request.loaded.config.training.microbatch for request in asked] == [8, 16]
+
+
+def test_a_node_that_does_not_answer_makes_no_trial_infeasible(
+    layout: SweepLayout, starting: Starting
+) -> None:
+    error = PlanError([problem("", "node n1 does not answer", "switch it on")])
+    error.__cause__ = PlanError([])
+    starting(error)
+    with pytest.raises(PlanError, match="does not answer"):
+        driven(layout).drive()
+
+
+def test_a_sweep_has_one_driver(layout: SweepLayout) -> None:
+    lock = try_lock(layout.lock)
+    assert lock is not None
+    with pytest.raises(SweepBusyError):
+        driven(layout).drive()
+    os.close(lock)
+
+
+def test_a_sweep_that_cannot_be_written_leaves_nothing(torchdeck_home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "toy.toml"
+    path.write_text('[run]\nscript = "a.py"\nargs = ["{x}"]\n[sweep]\nmetric = "loss"\nover = ["x=1,2"]\n')
+    torchdeck_home.mkdir(mode=0o700, exist_ok=True)
+    (torchdeck_home / "sweeps").write_text("in its place")
+    with pytest.raises(Refusal, match="the sweep cannot be written"):
+        begin_sweep(SweepStart(load_config(path)))
