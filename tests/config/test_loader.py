@@ -323,6 +323,7 @@ TABLES = st.fixed_dictionaries(
                 "telemetry",
                 "limits",
                 "launch",
+                "alerts",
             )
         },
         "name": VALUES,

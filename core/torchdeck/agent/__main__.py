@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the shipped folder out
 
-from torchdeck.agent.agent import Agent
+from torchdeck.agent.agent import Agent, alert_watch
 from torchdeck.agent.attempt.handover import Handover, HandoverError, read_handover
 from torchdeck.agent.gang.recovered_state import replay
 from torchdeck.agent.startup import read_plan, read_recovered_state, session_of_run, take_lock
@@ -71,6 +71,7 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
     except Refusal as error:
         return _unusable(error)
     if recovered.finishes > session:
+        _report_end(layout, plan, options.node, handover, session)
         return 0
     with PatientJournalWriter(node.journal) as journal, _errors_named(journal):
         _journal_start(
@@ -99,6 +100,16 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
         agent.keep_leases(options.leases)
         agent.run(recovered)
     return 0
+
+
+def _report_end(layout: RunLayout, plan: LaunchPlan, node: str, handover: Handover, session: int) -> None:
+    """Send the alert on the end of the run, if the agent that wrote the end died before it was sent."""
+    if plan.alerts is None:
+        return
+    with PatientJournalWriter(layout.node(node).journal) as journal:
+        alerts = alert_watch(layout, plan, node, journal, handover, session)
+        if alerts is not None:
+            alerts.end()
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ from torchdeck.contract.run_states import GangPhase, StopCause, StopKind
 from torchdeck.contract.waiting import wait_for
 
 if TYPE_CHECKING:
+    from torchdeck.agent.alerts.alert_watch import AlertWatch
     from torchdeck.agent.ranks.observation import Observation
 
 LOOK_INTERVAL = 0.25
@@ -79,6 +80,7 @@ class Agent:
             layout, plan, name, journal, self._node, self._role, lambda: self._seen, self._beat
         )
         self._session = session
+        self._alerts = alert_watch(layout, plan, name, journal, handover, session)
         self._inbox = Inbox(layout.node(name).inbox, frozenset(), session)
         self._observation: Observation | None = None
         self._heartbeat = Heartbeat(layout.node(name).heartbeat)
@@ -167,6 +169,8 @@ class Agent:
                 self._events.append(abandoned)
         if beat and not self._execution.finished:
             self._beat()
+            if self._alerts is not None and not self._vanished:
+                self._alerts.look(self._seen.states, self._seen.disk_free)
         if looks and not self._vanished and not self._execution.finished:
             self._seen.parse(closely=beat)  # last: what ranks print may take all the time that there is
 
@@ -181,6 +185,8 @@ class Agent:
             return  # the shim starts another agent, which ends the run if there is space
         self._role.close()
         self._node.release()
+        if self._alerts is not None and not self._vanished:
+            self._alerts.end()
 
     # what happens
 
@@ -260,3 +266,19 @@ class Agent:
             disk_free=self._seen.disk_free,
             rss=self._seen.rss,
         )
+
+
+def alert_watch(
+    layout: RunLayout,
+    plan: LaunchPlan,
+    name: str,
+    journal: PatientJournalWriter,
+    handover: Handover,
+    session: int,
+) -> AlertWatch | None:
+    """Return the watch that sends the run's alerts; None if it has none, or another node leads."""
+    if plan.alerts is None or plan.nodes[0].name != name:
+        return None
+    from torchdeck.agent.alerts.alert_watch import AlertWatch
+
+    return AlertWatch(layout, plan, plan.alerts, name, journal, handover, session)

@@ -16,6 +16,9 @@ from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import advice, meant_by
 from torchdeck.contract.refusal import Refusal
 
+DEFAULT_LIMIT = 200
+"""Characters of a default."""
+
 
 class UnknownKeyError(Refusal, ValueError):
     """The run file schema has no such key."""
@@ -199,7 +202,7 @@ def default_of(key: Key) -> str:
 def _shown(value: Any, unit: str | None) -> str:
     """Format a value as in a run file; large byte counts as a size, which is easier to read."""
     mebibytes, rest = divmod(value, 2**20) if unit == "bytes" and isinstance(value, int) else (0, 1)
-    return shown(f"{mebibytes}MiB") if mebibytes and not rest else shown(value)
+    return shown(f"{mebibytes}MiB") if mebibytes and not rest else shown(value, DEFAULT_LIMIT)
 
 
 def on_command_line(key: Key) -> str:

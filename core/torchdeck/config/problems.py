@@ -24,6 +24,7 @@ _TABLES = (
     "limits",
     "launch",
     "sweep",
+    "alerts",
 )
 """Tables of a run file that have one heading in the reference."""
 

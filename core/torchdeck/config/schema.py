@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from torchdeck.config.alerts.alert_table import Alerts
 from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
 from torchdeck.config.estimate import Estimate
@@ -26,6 +27,7 @@ from torchdeck.recipes.options.text import TextData
 
 __all__ = [
     "BUILTIN_RECIPES",
+    "Alerts",
     "ByteGptModel",
     "Checkpoint",
     "Cluster",
@@ -325,3 +327,11 @@ class RunConfig(Section):
     limits: Limits = table(Limits, "When a run is stopped to protect the machine, or after a time.")
     launch: Launch = table(Launch, "How the run is supervised.")
     sweep: Sweep = table(Sweep, "Variants of the run that `torchdeck sweep` tries.")
+    alerts: Alerts = table(Alerts, "Messages about the run: which events are reported, and to whom.")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the names of environment variables whose values are handed over at the start: to the ranks,
+        and for alerts.
+        """
+        return tuple(dict.fromkeys((*self.run.secrets, *self.alerts.secrets)))

@@ -272,6 +272,11 @@ class NodeLayout(NamedTuple):
         return self.root / "journal.jsonl"
 
     @property
+    def alerts(self) -> Path:
+        """Journal of the outcome of alerts (processes that deliver them)."""
+        return self.root / "alerts.jsonl"
+
+    @property
     def heartbeat(self) -> Path:
         """One small JSON file, overwritten every second."""
         return self.root / "heartbeat.json"

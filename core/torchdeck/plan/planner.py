@@ -16,6 +16,7 @@ from torchdeck.contract.plan.launch_plan import Batch, CodeTree, LaunchPlan, Nod
 from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.contract.plan.slots import SLOTS, escape, slot, split
+from torchdeck.plan.alerts import alert_plan
 from torchdeck.plan.batch import plan_batch
 from torchdeck.plan.check import PlanError, problem
 from torchdeck.plan.code_paths import run_from_copy
@@ -88,6 +89,7 @@ def make_plan(
         smaller=smaller,
         spares=parts[len(shares) :],
         spare_ranks=placed[world_size:],
+        alerts=alert_plan(config),
     )
 
 

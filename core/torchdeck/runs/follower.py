@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.file_names import FolderNames
-from torchdeck.contract.journal import Event, JournalReader, reader_of_node
+from torchdeck.contract.journal import Event, JournalReader, NodeJournalReader, reader_of_node
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.script_state import read_script_state
 from torchdeck.contract.processes import ProcessIdentity, boot_id, processes_of_run
 from torchdeck.quantities import duration, size
+from torchdeck.runs import reasons
 from torchdeck.runs.links import UP, Links, LinkState, read_links
 from torchdeck.runs.outcome import read_exit_files
+from torchdeck.runs.replay.alerts_seen import AlertsSeen
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage, rebuilt_created
 from torchdeck.runs.run_state import Liveness, NodeLiveness, RunState
@@ -44,6 +46,8 @@ class RunFollower:
         self._journal = JournalReader(layout.journal)
         self._names_in = FolderNames()
         self._nodes: dict[str, JournalReader] = {}
+        self._alerts = AlertsSeen()
+        self._deliveries: dict[str, JournalReader] = {}
         self._rebuilt: Event | None = None
         self._idle_note: str | None = None
         self.links: Links | None = None
@@ -70,7 +74,11 @@ class RunFollower:
         return self._with_notes(found)
 
     def _with_notes(self, found: RunView) -> RunView:
-        """Add what only the files of the ranks tell; they are read once, at the end."""
+        """Add alerts, and what only the files of the ranks tell; they are read once, at the end."""
+        alerts = self._alerts.alerts
+        if alerts:
+            failed = tuple(reasons.alert(each) for each in alerts if each.has_failed)
+            found = dataclasses.replace(found, alerts=alerts, warnings=(*found.warnings, *failed[-1:]))
         if found.state is not RunState.SUCCEEDED:
             return found
         if self._idle_note is None:
@@ -105,8 +113,12 @@ class RunFollower:
                 if not self.layout.node(node).root.is_dir():
                     continue
                 self._nodes[node] = reader_of_node(self.layout.node(node))
+                self._deliveries[node] = NodeJournalReader(self.layout.node(node).alerts)
             for event in self._nodes[node].read_new():
                 self._history.node_event(node, event)
+                self._alerts.take(event)
+            for event in self._deliveries[node].read_new():
+                self._alerts.take(event)
 
     def _read_exit_files(self, found: RunView) -> bool:
         """Read how the ranks of a lost run ended. Return whether that is new."""

@@ -10,6 +10,7 @@ from torchdeck.contract.run_states import Outcome, StopCause, StopKind
 from torchdeck.quantities import ago, duration, moment, size
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 from torchdeck.runs.replay import typed
+from torchdeck.runs.replay.alerts_seen import AlertView
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.run_state import AttemptView, DeviceHolder, Failure, Hang, RunState, Straggler
 from torchdeck.shown_text import shown_line
@@ -219,6 +220,11 @@ def _verdict(found: Hang) -> str:
     since = "" if least is None else f" No progress for more than {least:.0f} s."
     evidence = f" Evidence: {found.evidence}" if found.evidence else ""
     return f"{found.detail}{since}{evidence}"
+
+
+def alert(found: AlertView) -> str:
+    """Report an alert that was not delivered."""
+    return f"an alert was not delivered to all targets: {found.sentence}"
 
 
 def hung_before_stop(found: Hang) -> str:

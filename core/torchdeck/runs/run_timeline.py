@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Literal
 
-from torchdeck.contract.journal import Event, JournalReader, reader_of_node
+from torchdeck.contract.journal import Event, JournalReader, NodeJournalReader, reader_of_node
 from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.contract.run_states import StopKind
-from torchdeck.quantities import brief, duration, size
+from torchdeck.quantities import brief, duration, moment, size
 from torchdeck.runs import reasons
 from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.seen import hang_of
@@ -44,6 +44,7 @@ class TimelineReader:
     def __init__(self, layout: RunLayout) -> None:
         self._layout = layout
         self._journals: dict[str, JournalReader] = {}
+        self._deliveries: dict[str, JournalReader] = {}
         self._events: list[tuple[str, Event]] = []
 
     def refresh(self) -> tuple[Happening, ...] | None:
@@ -57,8 +58,11 @@ class TimelineReader:
             self._journals[CONTROLLER] = JournalReader(self._layout.journal)
         for path in sorted(self._layout.nodes.glob("*/journal.jsonl")):
             if path.parent.name not in self._journals:
-                self._journals[path.parent.name] = reader_of_node(NodeLayout(path.parent))
-        new = [(who, event) for who, journal in self._journals.items() for event in journal.read_new()]
+                node = NodeLayout(path.parent)
+                self._journals[path.parent.name] = reader_of_node(node)
+                self._deliveries[path.parent.name] = NodeJournalReader(node.alerts)
+        readers = (*self._journals.items(), *self._deliveries.items())
+        new = [(who, event) for who, journal in readers for event in journal.read_new()]
         if not new and self._events:
             return None
         self._events += new
@@ -205,6 +209,10 @@ def _silent_for_too_long(fields: Mapping[str, Any]) -> str:
     return _silent(fields, given_up=True)
 
 
+def _expected_end(fields: Mapping[str, Any]) -> str:
+    return f"expected to end at {moment(typed.moment(fields, 'end'))}"
+
+
 def _disk_low(fields: Mapping[str, Any]) -> str:
     free, needed = typed.number(fields, "free") or 0, typed.number(fields, "needed") or 0
     if fields.get("inodes") is True:
@@ -282,6 +290,13 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "problem",
         lambda fields: reasons.damaged(typed.text(fields, "path"), typed.text(fields, "why")),
     ),
+    "alert": ("detail", lambda fields: f"alert: {typed.text(fields, 'title')}"),
+    "alert_sent": ("detail", lambda fields: f"alert sent to {typed.text(fields, 'target')}"),
+    "alert_failed": (
+        "problem",
+        lambda fields: f"alert to {typed.text(fields, 'target')} not delivered: {typed.text(fields, 'why')}",
+    ),
+    "expected_end": ("detail", _expected_end),
     "agent_failed": (
         "problem",
         lambda fields: f"the agent ended by an error of its own: {typed.text(fields, 'error')}",

@@ -16,6 +16,7 @@ from torchdeck.runs import reasons
 from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_ahead, node_troubles, unheard
 from torchdeck.runs.outcome import START_GRACE, end_time, is_resumable, judged, state_of
 from torchdeck.runs.replay import typed
+from torchdeck.runs.replay.alerts_seen import AlertView
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage
 from torchdeck.runs.replay.ranks_seen import rank_views
@@ -95,6 +96,8 @@ class RunView:
     """Agents that ended with internal errors, as a sentence; empty if none did, or long ago."""
     stragglers: tuple[Straggler, ...] = ()
     """Ranks that make the others wait, or did until the end of the run."""
+    alerts: tuple[AlertView, ...] = ()
+    """Alerts about it, oldest first."""
     followed_until: float | None = None
     """Time of the last report on its nodes, for a run that may be active without a controller here; else
     None. Everything else is as of that time.

@@ -155,7 +155,7 @@ class Launching(QObject):
             return
         checked = self._document.newest
         loaded = None if checked is None else checked.loaded
-        names = sorted({*self._secrets, *(() if loaded is None else loaded.config.run.secrets)})
+        names = sorted({*self._secrets, *(() if loaded is None else loaded.config.secrets)})
         self._secrets.clear()
         self._operations.run(
             "removing secrets from the keyring",
@@ -209,7 +209,7 @@ class Launching(QObject):
             self._refuse(_why_no_plan(state))
         elif state.loaded is not checked.loaded:
             self.progressed.emit(WAITING)
-        elif unknown := set(state.loaded.config.run.secrets) - {*self._secrets, *self._looked_for}:
+        elif unknown := set(state.loaded.config.secrets) - {*self._secrets, *self._looked_for}:
             self._look_for(sorted(unknown))
         else:
             source, secrets = self._source(), dict(self._secrets)

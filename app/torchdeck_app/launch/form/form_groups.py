@@ -27,6 +27,7 @@ ESSENTIAL = {
     "limits": ("memory", "max_hours"),
     "launch": ("max_restarts", "on_hang"),
     "sweep": ("over", "metric"),
+    "alerts": ("on",),
 }
 """Keys whose values are shown next to a group's title."""
 _HEADINGS = {

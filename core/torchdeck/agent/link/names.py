@@ -69,6 +69,7 @@ _RANK = RankLayout(Path())
 
 _NODE_FILES = {
     str(_NODE.journal): Mirrored(Way.APPENDED, Level.EVENTS, _GIB),
+    str(_NODE.alerts): Mirrored(Way.APPENDED, Level.EVENTS, 64 * _MIB),
     str(_NODE.heartbeat): Mirrored(Way.REPLACED, Level.STATE, 8 * _MIB),
     str(_NODE.log): Mirrored(Way.APPENDED, Level.LOGS, _GIB),
 }

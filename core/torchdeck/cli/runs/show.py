@@ -187,6 +187,7 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
     if origins:
         yield f"  progress: {origins}"
     yield from (f"  {failure}" for failure in callback_failures(layout))
+    yield from (f"  alert at {moment(alert.time)}: {alert.sentence}" for alert in view.alerts)
     code = code_sentence(read_json(layout.plan))
     if code:
         yield f"  {code}"

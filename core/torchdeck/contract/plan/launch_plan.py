@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torchdeck.contract.plan.alert_plan import AlertPlan, alert_plan_from
 from torchdeck.contract.plan.environment import PlannedEnvironment
 from torchdeck.contract.plan.fingerprint import fingerprint_of, plain
 from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
@@ -193,6 +194,8 @@ class LaunchPlan:
     """Role → the script's own name of that metric (`trainers.roles`)."""
     watched: WatchedProcess | None = None
     """The process whose training is watched; None: a folder is, or the run is Torchdeck's own."""
+    alerts: AlertPlan | None = None
+    """None: no events are reported."""
     version: int = PLAN_VERSION
 
     @property
@@ -240,7 +243,7 @@ class LaunchPlan:
                 del sized["prediction"]["cheaper"]  # plans of earlier versions lack it
         if not self.smaller:
             del value["smaller"]  # plans older than ranges lack it but have a fingerprint
-        for name in ("spares", "spare_ranks", "absent", "metric_names", "watched"):
+        for name in ("spares", "spare_ranks", "absent", "metric_names", "watched", "alerts"):
             if not value[name]:
                 del value[name]
         return value
@@ -347,6 +350,7 @@ def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
         absent=tuple(AbsentNode(**node) for node in value.get("absent", ())),
         metric_names=dict(value.get("metric_names", {})),
         watched=WatchedProcess(**value["watched"]) if value.get("watched") else None,
+        alerts=alert_plan_from(value["alerts"]) if value.get("alerts") else None,
         version=int(value["version"]),
     )
 

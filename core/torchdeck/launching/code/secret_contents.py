@@ -221,6 +221,13 @@ def secrets_in_settings(config: RunConfig) -> Iterator[str]:
                 f"argument {number} of the script looks like {found}, and `ps` shows it to all users: "
                 "pass it as an environment variable listed in run.secrets"
             )
+    for target in config.alerts.targets:
+        found = _kind(" ".join((target.url, *target.headers.values(), target.body)))
+        if found:
+            yield (
+                f"alerts.{target.kind} contains what looks like {found}, and plan.json contains it on every "
+                "node: write ${NAME} in its place, and set that environment variable"
+            )
 
 
 def _kind(text: str) -> str:

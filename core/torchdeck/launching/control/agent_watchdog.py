@@ -128,6 +128,9 @@ class Handovers:
         self._lead = plan.nodes[0].name
         self._alone = len(plan.all_nodes) == 1
         self._names = {node.name: node.secrets for node in plan.all_nodes}
+        if plan.alerts is not None:  # the leader sends them
+            of_alerts = sorted(plan.alerts.secrets - {*self._names[self._lead]})
+            self._names[self._lead] = (*self._names[self._lead], *of_alerts)
         self._values = dict(values)
         self._arguments = tuple(resume_args)
         self._token = ""

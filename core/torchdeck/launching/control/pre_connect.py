@@ -100,7 +100,7 @@ def pre_connecting_controller(config: RunConfig, home: Path) -> Iterator[PreConn
     """One for a run of `config`, which ends with the block unless it has its run; None if none can start."""
     controller = None
     with contextlib.suppress(OSError):
-        controller = PreConnectingController(home, frozenset(config.run.secrets))
+        controller = PreConnectingController(home, frozenset(config.secrets))
     try:
         yield controller
     finally:

@@ -72,7 +72,8 @@ def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], home: Path, *, re
     Raises:
         MissingSecretError: one has none.
     """
-    names = frozenset(name for node in plan.all_nodes for name in node.secrets)
+    of_ranks = frozenset(name for node in plan.all_nodes for name in node.secrets)
+    names = of_ranks if plan.alerts is None else of_ranks | plan.alerts.secrets
     if names - environ.keys():
         from torchdeck.nodes.ssh.keyring_store import kept_secrets  # only if it is needed
 
@@ -80,7 +81,8 @@ def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], home: Path, *, re
     missing = sorted(names - environ.keys())
     if missing and required:
         raise MissingSecretError(
-            f"run.secrets names {', '.join(missing)}, but this variable is not set here",
+            f"{'run.secrets' if missing[0] in of_ranks else 'alerts'} names {', '.join(missing)}, but this "
+            "variable is not set here",
             fix=f"export {missing[0]}, then start again",
         )
     return RunSecrets(names, {name: environ[name] for name in sorted(names) if name in environ})

@@ -1,0 +1,1 @@
+"""The [alerts] table of a run file."""

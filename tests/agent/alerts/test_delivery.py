@@ -1,0 +1,138 @@
+"""Delivery to a real HTTP server and by real programs in a folder."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from support.system.free_port import free_port
+from support.system.http_server import http_server
+from support.values.alert_values import MESSAGE
+from torchdeck.agent.alerts.delivery import Delivered, deliver, desktop_problem
+from torchdeck.contract.plan.alert_plan import AlertTarget
+
+pytestmark = pytest.mark.processes
+
+SECRETS = {"URL": "", "KEY": "token-4711"}
+
+
+def delivered(
+    *targets: AlertTarget, url: str = "", delays: Sequence[float] = (0.0, 0.0), limit: float = 30.0
+) -> list[Delivered]:
+    found: list[Delivered] = []
+    deliver(targets, MESSAGE, {**SECRETS, "URL": url}, found.append, delays=delays, limit=limit)
+    return found
+
+
+def program(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_each_service_gets_one_request() -> None:
+    """In the form that it expects, with the secret filled in."""
+    targets = [
+        AlertTarget("ntfy", "${URL}/topic-${KEY}"),
+        AlertTarget("slack", "${URL}/slack"),
+        AlertTarget("discord", "${URL}/discord"),
+        AlertTarget("webhook", "${URL}/hook", method="PATCH", headers={"X-Key": "${KEY}"}, body="@{title}"),
+    ]
+    with http_server() as server:
+        found = delivered(*targets, url=server.url)
+    assert sorted(found) == sorted(Delivered(each.kind, "", 1) for each in targets)
+    got = {request.path: request for request in server.requests}
+    assert len(server.requests) == len(got) == 4
+    assert got["/topic-token-4711"].headers["Title"] == "tiny failed"
+    assert "tiny failed" in json.loads(got["/slack"].body)["text"]
+    assert "tiny failed" in json.loads(got["/discord"].body)["content"]
+    assert got["/hook"].method == "PATCH"
+    assert got["/hook"].headers["X-Key"] == "token-4711"
+    assert got["/hook"].body == b"tiny failed"
+
+
+@pytest.mark.parametrize(
+    ("codes", "tries", "why"),
+    [
+        ((500, 503, 200), 3, ""),
+        ((429, 200), 2, ""),
+        ((500,), 3, "HTTP 500 Internal Server Error: answer to /***"),
+        ((404,), 1, "HTTP 404 Not Found: answer to /***"),
+        ((302,), 1, "HTTP 302 Found: the address redirects, and redirects are not followed"),
+    ],
+)
+def test_a_server_that_refuses_is_asked_again_if_that_can_help(
+    codes: tuple[int, ...], tries: int, why: str
+) -> None:
+    """So often and no more; no answer shows the secret, and no redirect gets it."""
+    with http_server(*codes) as server:
+        found = delivered(AlertTarget("webhook", "${URL}/${KEY}"), url=server.url)
+    assert found == [Delivered("webhook", why, tries)]
+    assert [request.path for request in server.requests] == ["/token-4711"] * tries
+
+
+def test_no_server_and_wrong_addresses_fail_with_a_reason_and_no_secret() -> None:
+    """Each in a sentence."""
+    nowhere = f"http://127.0.0.1:{free_port()}/token-4711"
+    (found,) = delivered(AlertTarget("slack", "${URL}"), url=nowhere)
+    assert found == Delivered("slack", "Connection refused", 3)
+    for url in ("file:///etc/passwd", "token-4711", "http://[token-4711/", "http://x y/"):
+        (found,) = delivered(AlertTarget("slack", "${URL}"), url=url)
+        assert found.why
+        assert "4711" not in found.why
+        assert found.tries == 1 or "y" in url
+    (found,) = delivered(AlertTarget("slack", "${NOT_THERE}"))
+    assert found == Delivered("slack", "secret NOT_THERE has no value here", 1)
+
+
+def test_what_takes_too_long_is_left(tmp_path: Path) -> None:
+    """And does not keep the others from being reported."""
+    slow = program(tmp_path, "slow", "exec sleep 3")
+    with http_server() as server:
+        targets = (AlertTarget("email", str(slow), ("a@b.c",)), AlertTarget("ntfy", "${URL}"))
+        found = delivered(*targets, url=server.url, limit=1.0)
+    assert found == [Delivered("ntfy", "", 1), Delivered("email", "no answer within 1 s", 0)]
+
+
+def test_a_mail_goes_to_sendmail(tmp_path: Path) -> None:
+    """From standard input, with recipients in its header, as `sendmail -t` reads it."""
+    sendmail = program(tmp_path, "sendmail", f'echo "$@" > "{tmp_path}/arguments"; cat > "{tmp_path}/mail"')
+    target = AlertTarget("email", str(sendmail), ("me@example.org", "you@example.org"))
+    assert delivered(target) == [Delivered("email", "", 1)]
+    assert (tmp_path / "arguments").read_text() == "-t -i\n"
+    mail = email.message_from_bytes((tmp_path / "mail").read_bytes(), policy=email.policy.default)
+    assert (mail["To"], mail["Subject"]) == ("me@example.org, you@example.org", "tiny failed")
+    assert mail.get_content() == f"{MESSAGE.text}\n"
+
+
+def test_a_mail_that_cannot_be_sent_says_why(tmp_path: Path) -> None:
+    """Exit code 75 means later; another one, never."""
+    busy = program(tmp_path, "busy", f'echo x >> "{tmp_path}/count"; echo "queue full" >&2; exit 75')
+    broken = program(tmp_path, "broken", 'echo "no such user" >&2; exit 67')
+    assert delivered(AlertTarget("email", str(busy), ("a@b.c",))) == [
+        Delivered("email", f"{busy} ended with exit code 75: queue full", 3)
+    ]
+    assert (tmp_path / "count").read_text() == "x\nx\nx\n"
+    (found,) = delivered(AlertTarget("email", str(broken), ("a@b.c",)))
+    assert found == Delivered("email", f"{broken} ended with exit code 67: no such user", 1)
+    (found,) = delivered(AlertTarget("email", str(tmp_path / "none"), ("a@b.c",)))
+    assert "there is no program" in found.why
+
+
+def test_a_desktop_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session bus and notify-send; else it says what is missing."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+    program(tmp_path, "notify-send", f'printf "%s|" "$@" > "{tmp_path}/shown"')
+    assert delivered(AlertTarget("desktop")) == [Delivered("desktop", "", 1)]
+    assert (tmp_path / "shown").read_text() == f"--app-name=Torchdeck|--|tiny failed|{MESSAGE.text}|"
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    assert "no program notify-send" in desktop_problem()
+    (found,) = delivered(AlertTarget("desktop"))
+    assert (found.why, found.tries) == (desktop_problem(), 1)
