@@ -52,6 +52,7 @@ COMMANDS = {
         "torchdeck.cli.nodes.nodes_command", "list, add, edit, import, trust, probe, monitor and clean nodes"
     ),
     "trust": Command("torchdeck.cli.trust", "list, add and remove folders and files whose code may run"),
+    "alerts": Command("torchdeck.cli.alerts", "send a test message to the targets of a run file"),
     "ckpt": Command("torchdeck.cli.ckpt.ckpt_command", "list, verify, export and convert checkpoints"),
     "generate": Command("torchdeck.cli.generate", "let a trained model continue a text"),
     "batchplan": Command("torchdeck.cli.batchplan.batchplan_command", "build, show, shard and verify plans"),
@@ -71,7 +72,7 @@ _HEADLESS = {
     "json": "--json",
 }
 """Options that the window does not take, by their names in the parsed arguments."""
-FAMILIES = ("runs", "queue", "sweep", "nodes", "trust", "ckpt", "batchplan")
+FAMILIES = ("runs", "queue", "sweep", "alerts", "nodes", "trust", "ckpt", "batchplan")
 """Commands whose next word is a command of their own."""
 
 

@@ -15,6 +15,7 @@ _SSH = "trouble/failed#a-node-is-not-reachable"
 _DISK = "trouble/failed#the-disk-is-full"
 PAGES = {
     "address": _SSH,
+    "alerts": "alerts#targets",
     "login": _SSH,
     "ssh": _SSH,
     "host name": _SSH,

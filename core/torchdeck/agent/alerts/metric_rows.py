@@ -66,15 +66,15 @@ class MetricRows:
 
     def look(self) -> list[MetricRow]:
         """Return the new rows, in order of time."""
-        found: list[MetricRow] = []
+        found: list[tuple[int, MetricRow]] = []
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
                 if entry.name.endswith(SEGMENT_SUFFIX) and not entry.name.startswith("."):
                     with contextlib.suppress(OSError, SegmentError, struct.error):
                         found += self._read(entry.path, entry.stat().st_size)
-        return sorted(found)
+        return sorted(row for trust, row in found if trust <= self._trusted[row.role])
 
-    def _read(self, path: str, size: int) -> list[MetricRow]:
+    def _read(self, path: str, size: int) -> list[tuple[int, MetricRow]]:
         if self._offsets.get(path, 0) >= size:
             return []
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -101,7 +101,7 @@ class MetricRows:
         self._offsets[path] = header.length
         return segment
 
-    def _rows(self, path: str, segment: _Segment, content: bytes) -> list[MetricRow]:
+    def _rows(self, path: str, segment: _Segment, content: bytes) -> list[tuple[int, MetricRow]]:
         width, trust = segment.header.row_bytes, SOURCES.index(segment.header.source)
         for _, role, _ in segment.columns:
             self._trusted[role] = min(trust, self._trusted.get(role, trust))
@@ -113,8 +113,7 @@ class MetricRows:
                 count = index
                 break
             for name, role, offset in segment.columns if time > 0 else ():
-                if trust <= self._trusted[role]:
-                    (value,) = _VALUE.unpack_from(content, index * width + offset)
-                    found.append(MetricRow(time, step, name, role, value))
+                (value,) = _VALUE.unpack_from(content, index * width + offset)
+                found.append((trust, MetricRow(time, step, name, role, value)))
         self._offsets[path] += count * width
         return found

@@ -90,7 +90,7 @@ class Alerts(Section):
     ntfy: str | None = option(
         "Address of a topic on ntfy.sh or another ntfy server. Who knows a topic can read it: take a "
         "reference to an environment variable for a private one.",
-        label="ntfy",
+        label="Topic on ntfy",
         default=None,
         min_length=1,
         right='an address such as "https://ntfy.sh/${NTFY_TOPIC}"',

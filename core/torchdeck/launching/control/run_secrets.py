@@ -73,7 +73,27 @@ def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], home: Path, *, re
         MissingSecretError: one has none.
     """
     of_ranks = frozenset(name for node in plan.all_nodes for name in node.secrets)
-    names = of_ranks if plan.alerts is None else of_ranks | plan.alerts.secrets
+    of_alerts = frozenset() if plan.alerts is None else plan.alerts.secrets
+    found = secret_values(of_ranks, environ, home, source="run.secrets", required=required)
+    found |= secret_values(of_alerts, environ, home, source="alerts", required=required)
+    return RunSecrets(of_ranks | of_alerts, found)
+
+
+def secret_values(
+    names: frozenset[str], environ: Mapping[str, str], home: Path, *, source: str, required: bool
+) -> dict[str, str]:
+    """Return the values of secrets: from `environ`, else from the keyring.
+
+    Args:
+        names: names of environment variables.
+        environ: variables that may hold the values.
+        home: TORCHDECK_HOME, which lists what is in the keyring.
+        source: the part of the run file that names them.
+        required: each must have a value.
+
+    Raises:
+        MissingSecretError: one has none.
+    """
     if names - environ.keys():
         from torchdeck.nodes.ssh.keyring_store import kept_secrets  # only if it is needed
 
@@ -81,11 +101,10 @@ def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], home: Path, *, re
     missing = sorted(names - environ.keys())
     if missing and required:
         raise MissingSecretError(
-            f"{'run.secrets' if missing[0] in of_ranks else 'alerts'} names {', '.join(missing)}, but this "
-            "variable is not set here",
+            f"{source} names {', '.join(missing)}, but this variable is not set here",
             fix=f"export {missing[0]}, then start again",
         )
-    return RunSecrets(names, {name: environ[name] for name in sorted(names) if name in environ})
+    return {name: environ[name] for name in sorted(names) if name in environ}
 
 
 def read_handed_over() -> HandedOver:

@@ -21,6 +21,7 @@ from torchdeck.contract.network.private_socket import why_open
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
 from torchdeck.launching.facts.probed_nodes import NodeReport
+from torchdeck.launching.preflight.alert_targets import check_alerts
 from torchdeck.launching.preflight.devices_in_use import check_devices, check_here, check_precision
 from torchdeck.launching.preflight.disk_space import (
     check_checkpoint_folder,
@@ -165,6 +166,8 @@ def _checks(
         yield from check_program(config, plan, node)
         yield from check_devices(plan, home, found.remote.probed)
         yield from check_here(plan, node)
+        if plan.alerts is not None and plan.nodes[0].name == node:
+            yield from check_alerts(plan.alerts, node)
         part = next((each for each in plan.all_nodes if each.name == node), None)
         if part is not None:
             yield from _process_here(plan, part, found)

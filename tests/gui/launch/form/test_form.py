@@ -158,7 +158,7 @@ def test_the_search_finds_by_name_and_description(user: User) -> None:
         for row in group.rows.values()
         if row.isVisible()
     ]
-    assert seen == ["limits.min_free_disk"]
+    assert seen == ["limits.min_free_disk", "alerts.free_disk"]
     user.bot.keyClick(user.form.search, Qt.Key.Key_Return)
     focused = QApplication.focusWidget()
     assert focused is not None

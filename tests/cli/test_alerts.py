@@ -1,0 +1,78 @@
+"""`torchdeck alerts test` sends one message to each target, and says what became of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli.command_here import CommandHere
+from support.system.http_server import http_server
+
+pytestmark = pytest.mark.processes
+
+RUN = """
+name = "tiny"
+[run]
+script = "train.py"
+[alerts]
+slack = "${ALERT_HOOK}"
+email = ["me@example.org"]
+sendmail = "/nowhere/sendmail"
+"""
+
+
+@pytest.fixture
+def run_file(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").touch()
+    path = tmp_path / "run.toml"
+    path.write_text(RUN)
+    return path
+
+
+@pytest.fixture
+def command(torchdeck_home: Path) -> CommandHere:
+    return CommandHere(torchdeck_home)
+
+
+def test_each_target_has_its_outcome(
+    run_file: Path, command: CommandHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 3 if one was not reached; the secret is filled in and not printed."""
+    with http_server() as server:
+        monkeypatch.setenv("ALERT_HOOK", f"{server.url}/token-4711")
+        found = command.run("alerts", "test", str(run_file))
+        as_json = command.run("alerts", "test", str(run_file), "--json")
+    assert found.returncode == 3
+    assert "slack: sent" in found.stdout
+    assert "email: failed: there is no program /nowhere/sendmail" in found.stdout
+    assert [request.path for request in server.requests] == ["/token-4711"] * 2
+    assert "tiny can send alerts" in json.loads(server.requests[0].body)["text"]
+    mail, slack = json.loads(as_json.stdout)["targets"]
+    assert slack == {"target": "slack", "sent": True, "why": ""}
+    assert (mail["target"], mail["sent"]) == ("email", False)
+    assert "4711" not in found.stdout + found.stderr
+
+
+def test_what_is_missing_is_named(
+    run_file: Path, command: CommandHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secret without a value, and a run file without targets."""
+    monkeypatch.delenv("ALERT_HOOK", raising=False)
+    found = command.run("alerts", "test", str(run_file))
+    assert "alerts names ALERT_HOOK, but this variable is not set here" in found.stderr
+    run_file.write_text('[run]\nscript = "train.py"\n')
+    found = command.run("alerts", "test", str(run_file))
+    assert found.returncode == 2
+    assert "names no target for alerts" in found.stderr
+
+
+def test_a_check_warns_of_programs_that_are_not_here(
+    run_file: Path, command: CommandHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mail and desktop, on this machine; servers are not asked."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = command.run("check", "--quick", str(run_file), "--set", "alerts.desktop=true")
+    assert "alerts cannot be mailed: there is no program /nowhere/sendmail" in found.stdout
+    assert "alerts cannot be shown on the desktop: there is no program notify-send" in found.stdout
