@@ -152,6 +152,8 @@ def _stop(view: RunView, asked: Collection[str]) -> str:
 def _stop_now(view: RunView, asked: Collection[str]) -> str:
     if view.kind == WATCHED:
         return why_no_start(view)
+    if view.job:
+        return f"only Slurm can end it now: `scancel {view.job}` on the cluster"
     # an agent that has written the end is about to exit itself
     is_left = not view.end_written and view.processes_alive
     if view.is_over and not is_left and not view.nodes_alone and not view.unfenced:

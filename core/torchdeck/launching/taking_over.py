@@ -30,7 +30,7 @@ from torchdeck.launching.gate import Gate, NotTrustedError
 from torchdeck.launching.launcher import LaunchError, start_controller
 from torchdeck.launching.requests import asked_arguments
 from torchdeck.runs.follower import RunFollower, read_run
-from torchdeck.runs.foreign import START_AGAIN, why_no_start
+from torchdeck.runs.foreign import how_again, why_no_start
 from torchdeck.runs.links import Links
 from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView
@@ -182,7 +182,7 @@ def resume(
 
 def _check(layout: RunLayout, found: RunView) -> None:
     if why := why_no_start(found):
-        raise NotResumableError(why, fix=START_AGAIN)
+        raise NotResumableError(why, fix=how_again(found))
     if not found.is_over:
         raise NotResumableError(
             f"run {found.id} is {found.state}", fix=f"`torchdeck runs attach {found.id}` shows it"

@@ -18,6 +18,7 @@ from torchdeck.contract.metrics.script_state import read_script_state
 from torchdeck.contract.processes import ProcessIdentity, boot_id, processes_of_run
 from torchdeck.quantities import duration, size
 from torchdeck.runs import reasons
+from torchdeck.runs.jobs.job_state import JOB_NODE, is_job, job_liveness, with_cause
 from torchdeck.runs.links import UP, Links, LinkState, read_links
 from torchdeck.runs.outcome import read_exit_files
 from torchdeck.runs.replay.alerts_seen import AlertsSeen
@@ -65,7 +66,10 @@ class RunFollower:
         now = self._clock()
         self.links = read_links(self.layout)
         damaged = any(damage.hides_events for damage in self._damage())
-        liveness = look(self.run_id, self._history, heartbeats, self.links, now, damaged=damaged)
+        if is_job(self._history):
+            liveness = job_liveness(self._history, heartbeats, now)
+        else:
+            liveness = look(self.run_id, self._history, heartbeats, self.links, now, damaged=damaged)
         # a process that was dead at the probe has finished writing: read its output before judging
         self._read()
         found = view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())
@@ -115,7 +119,8 @@ class RunFollower:
                 self._nodes[node] = reader_of_node(self.layout.node(node))
                 self._deliveries[node] = NodeJournalReader(self.layout.node(node).alerts)
             for event in self._nodes[node].read_new():
-                self._history.node_event(node, event)
+                of_job = node == JOB_NODE and is_job(self._history)
+                self._history.node_event(node, with_cause(self.layout, event) if of_job else event)
                 self._alerts.take(event)
             for event in self._deliveries[node].read_new():
                 self._alerts.take(event)

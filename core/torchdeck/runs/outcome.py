@@ -12,6 +12,7 @@ from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.run_states import Outcome, StopCause
 from torchdeck.runs import reasons
+from torchdeck.runs.jobs.job_state import JOB_NODE, is_job
 from torchdeck.runs.node_troubles import clock_ahead, node_ahead
 from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.history import ENDS, RunHistory
@@ -108,6 +109,8 @@ def _left_alone(history: RunHistory, current: AttemptView | None, liveness: Live
     known = outcomes.get(current.outcome or "")
     if known is not None:
         return known, reasons.of_outcome(current)
+    if is_job(history):
+        return RunState.LOST, reasons.job_silent(history.last_times.get(JOB_NODE))
     return RunState.LOST, reasons.lost(same_boot=liveness.same_boot)
 
 

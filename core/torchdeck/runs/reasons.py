@@ -8,6 +8,7 @@ from typing import Any
 
 from torchdeck.contract.run_states import Outcome, StopCause, StopKind
 from torchdeck.quantities import ago, duration, moment, size
+from torchdeck.runs.jobs.job_state import is_job
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.alerts_seen import AlertView
@@ -41,6 +42,8 @@ def of_phase(history: RunHistory) -> str:
         kind, why = history.stopping
         how = "ending the processes" if kind == StopKind.NOW else "the ranks finish the step, save and exit"
         return f"{STOP_REASONS.get(why, why)}: {how}"
+    if history.phase is RunState.RESTARTING and is_job(history):
+        return "requeued: the job waits for Slurm to start it again"
     if history.phase is RunState.RESTARTING and history.restart_delay is not None:
         again = f"starts again in {history.restart_delay:g} s"
         again = f"{again} without {history.given_up}" if history.given_up else again
@@ -296,6 +299,12 @@ def lost(*, same_boot: bool) -> str:
     if same_boot:
         return "all of its processes are gone, and none recorded how it ended"
     return "the machine was started again (a power cut or a reboot) during the run"
+
+
+def job_silent(last: float | None) -> str:
+    """Describe a job of Slurm without a sign of life; `last` is its last event, in unix seconds."""
+    since = "" if last is None else f" since {moment(last)}"
+    return f"the job has written nothing{since}: it was ended, or its folder is not reachable from here"
 
 
 def stopped_unread(path: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.runs import reasons
+from torchdeck.runs.jobs.job_state import job_number
 from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_ahead, node_troubles, unheard
 from torchdeck.runs.outcome import START_GRACE, end_time, is_resumable, judged, state_of
 from torchdeck.runs.replay import typed
@@ -98,6 +99,8 @@ class RunView:
     """Ranks that make the others wait, or did until the end of the run."""
     alerts: tuple[AlertView, ...] = ()
     """Alerts about it, oldest first."""
+    job: str = ""
+    """Number of its job, if an exported script started it under Slurm; else empty."""
     followed_until: float | None = None
     """Time of the last report on its nodes, for a run that may be active without a controller here; else
     None. Everything else is as of that time.
@@ -119,8 +122,8 @@ class RunView:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether Torchdeck did not start it: it was imported, or is only watched."""
-        return self.kind in (IMPORTED, WATCHED)
+        """Whether Torchdeck did not start it: it was imported, is only watched, or is a job of Slurm."""
+        return self.kind in (IMPORTED, WATCHED) or bool(self.job)
 
     @property
     def is_ended_watch(self) -> bool:
@@ -144,7 +147,7 @@ class RunView:
     @property
     def needs_controller(self) -> bool:
         """Whether it is active, or may be on some node."""
-        return not self.is_over or bool(self.nodes_alone or self.unfenced)
+        return not self.job and (not self.is_over or bool(self.nodes_alone or self.unfenced))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers; `exit_code` is null while the run is active."""
@@ -168,9 +171,7 @@ def view(
     now: float,
     damage: Sequence[JournalDamage] = (),
 ) -> RunView:
-    """Return the state of a run, by its history and the content of each node's heartbeat file; `now` is in
-    Unix seconds. Pure: no history makes it raise.
-    """
+    """Return the state of a run by its history and its nodes' heartbeats; `now` in Unix seconds. Pure."""
     created = history.created.fields if history.created else {}
     attempts, current = _attempts(history, heartbeats, liveness)
     state, reason = state_of(history, current, liveness, now, damage)
@@ -218,6 +219,7 @@ def view(
         nodes_alone=tuple(sorted(history.nodes.go_on_alone)),
         unfenced=tuple(sorted(history.unfenced)),
         stragglers=history.reports.stragglers.of(history.attempt),
+        job=job_number(history, heartbeats),
         followed_until=None if state.is_terminal else liveness.followed_until,
     )
 

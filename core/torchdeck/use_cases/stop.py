@@ -16,12 +16,13 @@ from torchdeck.launching.requests import STOP, STOP_NOW, write_request
 from torchdeck.launching.taking_over import TOLD_LIMIT, RequestCarrier, take_up
 from torchdeck.runs import reasons
 from torchdeck.runs.folders.node_parts import remote_nodes
-from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.foreign import refuse_stop
 from torchdeck.runs.links import UP, Links, LinkState, read_links
 from torchdeck.runs.node_troubles import LATE, TroubleKind
 from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView
+from torchdeck.use_cases.elsewhere.job import ask_job
 from torchdeck.use_cases.ui import Ui, given_logins, logins_of
 
 if TYPE_CHECKING:
@@ -199,6 +200,8 @@ def waits_for(view: RunView, links: Links | None, now: float) -> str:
     if view.is_over:
         nodes = ", ".join(view.nodes_alone)
         return f"waiting for ranks to end on {nodes}, which continue without the leading node"
+    if view.job:
+        return f"waiting for job {view.job} to save and end"
     if not view.controller_alive:
         return "waiting for a controller of the run to start"
     fresh = {} if links is None or not links.is_fresh(now) else links.nodes
@@ -379,6 +382,9 @@ def request_stop(request: StopRequest, ui: Ui) -> PendingStop:
         Refusal: the request cannot be written, or no controller can be started.
     """
     layout, started = request.layout, None
+    if (view := read_run(layout)).job:
+        ask_job(layout, view, now=request.now)
+        return PendingStop(layout, "", STOP, RequestCarrier(layout))
     if request.ask and remote_nodes(layout):
         # first, as it may be refused or cancelled: a request that is there already would be forwarded by
         # whatever controller comes next

@@ -103,7 +103,8 @@ def facts(view: RunView, progress: TrainingProgress | None, now: float) -> str:
     if view.attempt is not None and view.attempt > 1:
         parts.append(f"attempt {view.attempt}")
     if view.is_foreign:
-        parts.append("only watched" if view.kind == WATCHED else "imported")
+        foreign = "only watched" if view.kind == WATCHED else "imported"
+        parts.append(f"Slurm job {view.job}" if view.job else foreign)
     elif view.world_size is not None:
         ranks = f"{view.world_size:,} rank{'' if view.world_size == 1 else 's'}"
         # a script's strategy is its own matter

@@ -18,6 +18,8 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 
 def remote_nodes(layout: RunLayout) -> tuple[str, ...]:
     """Return the names of the run's nodes that are not this machine; empty if its plan cannot be read."""
+    if layout.plan.is_symlink():  # a job's run, whose nodes are Slurm's
+        return ()
     try:
         plan = LaunchPlan.from_json(read_json(layout.plan))
     except PlanFormatError:

@@ -88,6 +88,11 @@ def check_running(layout: RunLayout, view: RunView, denied: str) -> RunView:
             f"{why_no_start(view)}, so {denied}",
             fix="on its node, `py-spy dump --pid PID` shows the stacks of its process",
         )
+    if view.job:
+        raise Refusal(
+            f"{why_no_start(view)}, so {denied}",
+            fix=f"`srun --jobid={view.job} --overlap py-spy dump --pid PID` shows the stacks of a process",
+        )
     if view.is_over:
         raise Refusal(
             f"run {view.id} is {view.state}: its ranks are gone",

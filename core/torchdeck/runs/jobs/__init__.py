@@ -1,0 +1,1 @@
+"""Runs that an exported script started as jobs of Slurm."""
