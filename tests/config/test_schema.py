@@ -14,7 +14,7 @@ from torchdeck.config.values.numbers import parse_rate, parse_size
 
 SECTIONS = [
     "run", "model", "data", "training", "distributed", "cluster", "estimate", "checkpoint", "telemetry",
-    "limits", "launch", "sweep", "alerts",
+    "limits", "launch", "sweep", "slurm", "alerts",
 ]  # fmt: skip
 
 

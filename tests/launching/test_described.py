@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.config.cluster import Cluster
+from torchdeck.config.machines.cluster import Cluster
 from torchdeck.config.values.gpu_models import gpu_model, gpu_names
 from torchdeck.launching.facts.node_facts import inventory_from
 

@@ -8,7 +8,7 @@ import pytest
 from support.values.machines import config, plan
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.code_paths import RUNNER, in_copy, where_it_lies
-from torchdeck.plan.shell_script import export_sh
+from torchdeck.plan.export.shell_script import export_sh
 
 FILES = ("train.py", "lib/a.py", "work/run.toml", "work/sub/x.py", "od@{d.py", "b\\\\c.py")
 CODE = CodeTree(dict.fromkeys(FILES, "ab" * 32), "/home/u/p", 7)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.values.machines import node
-from torchdeck.config.cluster import Cluster
+from torchdeck.config.machines.cluster import Cluster
 from torchdeck.contract.inventory import Device, NodeInfo
 from torchdeck.contract.plan.model_profile import ModelProfile, TensorInfo
 from torchdeck.plan.communication import Communication, Links, communication, links_from

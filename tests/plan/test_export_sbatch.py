@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from support.values.machines import byte_gpt, config, node, plan
+from torchdeck.config.machines.slurm import Slurm
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.plan.sbatch_script import export_sbatch
+from torchdeck.plan.export.sbatch_script import export_sbatch
 
 pytestmark = pytest.mark.processes
 
@@ -97,15 +99,15 @@ def on_two(folder: Path, *machines: Any, **run: Any) -> LaunchPlan:
     return plan(asked, *(machines or (node("a", cores=3), node("b", cores=3))))
 
 
-def asked_for(made: LaunchPlan) -> list[str]:
+def asked_for(made: LaunchPlan, slurm: Slurm | None = None) -> list[str]:
     return [
         line.removeprefix("#SBATCH --")
-        for line in export_sbatch(made).splitlines()
+        for line in export_sbatch(made, slurm).splitlines()
         if line.startswith("#SBATCH")
     ]
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(TEXTS, max_size=4), TEXTS)
 def test_arguments_and_variables_arrive(tmp_path: Path, args: list[str], value: str) -> None:
     """Every text arrives byte for byte, through the job's script and through the shell on the node."""
@@ -129,11 +131,11 @@ def test_the_words_are_the_plans(tmp_path: Path) -> None:
     """torchrun as planned, with Slurm's number of the node, the first node's name and a port by the job."""
     made = on_two(tmp_path)
     for nodeid in (0, 1):
-        shown = executed(made, tmp_path, nodeid, RUN_DIR="r d", PET_NNODES="9")
+        shown = executed(made, tmp_path, nodeid, RUN_DIR=f"r d{nodeid}", PET_NNODES="9")
         filled = made.filled(
             {
                 "run_id": f"exported-{made.fingerprint[:12]}-123456",
-                "run_dir": str(tmp_path / "r d"),
+                "run_dir": str(tmp_path / f"r d{nodeid}"),
                 "attempt": "1",
                 "port": "23456",
                 "resume": "",
@@ -146,6 +148,8 @@ def test_the_words_are_the_plans(tmp_path: Path) -> None:
             "-m",
             "torch.distributed.run",
             *part.torchrun[2:],
+            "/bin/sh",
+            str(tmp_path / f"r d{nodeid}/attempts/1/rank_{nodeid}.sh"),
             str(tmp_path / "bin/python"),
             *part.command[1:],
         ]
@@ -154,7 +158,7 @@ def test_the_words_are_the_plans(tmp_path: Path) -> None:
         assert shown["cwd"] == str(tmp_path)
         assert shown["env"]["TORCHDECK_NODE"] == ("first", "second")[nodeid]
         assert not {"PET_NNODES", "PORT", "ADDRESS", "RUN_ID"} & set(shown["env"])
-        assert (tmp_path / "r d/attempts/1/ranks" / str(nodeid)).is_dir()
+        assert (tmp_path / f"r d{nodeid}/attempts/1/ranks" / str(nodeid)).is_dir()
 
 
 def test_what_differs_goes_by_node(tmp_path: Path) -> None:
@@ -197,14 +201,20 @@ def test_sbatch_is_asked_for_what_the_plan_needs(tmp_path: Path) -> None:
         "cpus-per-task=8",
         "gres=gpu:4",
         "time=2",
+        "output=%x-%j.out",
+        "open-mode=append",
+        "signal=B:USR1@120",
         "export=ALL,THE_KEY",
+        "requeue",
     ]
 
 
 def test_one_node_on_the_cpu(tmp_path: Path) -> None:
     """Nothing of GPUs is asked for; ranks meet on the loopback interface as planned, and see no GPU."""
     made = plan(config({"script": "/x.py", "working_dir": str(tmp_path)}), node(cores=2))
-    assert asked_for(made)[1:] == ["nodes=1", "ntasks-per-node=1", "cpus-per-task=2", "export=ALL"]
+    found = asked_for(made)
+    assert found[1:4] == ["nodes=1", "ntasks-per-node=1", "cpus-per-task=2"]
+    assert not [each for each in found if each.startswith(("gres", "time", "account"))]
     shown = executed(made, tmp_path)
     assert shown["argv"][shown["argv"].index("--master-addr") + 1] == "127.0.0.1"
     assert shown["env"]["CUDA_VISIBLE_DEVICES"] == ""
@@ -222,10 +232,31 @@ def test_a_secret_is_wanted_by_name(tmp_path: Path) -> None:
         executed(made, tmp_path)
 
 
-def test_a_requeued_job_is_another_attempt(tmp_path: Path) -> None:
-    """So that it writes beside what the first one wrote."""
+def test_the_slurm_table_becomes_directives(tmp_path: Path) -> None:
+    made = on_two(tmp_path, node("a", gpus=2, cores=8), node("b", gpus=2, cores=8))
+    asked = Slurm(
+        time="1-00:00:00", account="proj", partition="gpu", qos="long", constraint="h100", gres="gpu:h100:2",
+        output="logs/%j.out", save_before=300, requeue="never", options=["--exclusive"],
+        setup=["module load x"],
+    )  # fmt: skip
+    assert asked_for(made, asked)[4:] == [
+        *("gres=gpu:h100:2", "time=1-00:00:00", "account=proj", "partition=gpu", "qos=long"),
+        *("constraint=h100", "output=logs/%j.out", "open-mode=append", "signal=B:USR1@300", "export=ALL"),
+        *("no-requeue", "exclusive"),
+    ]
+    assert "\nset -eu\nmodule load x\n" in export_sbatch(made, asked)
+    with pytest.raises(ValidationError):
+        Slurm(account="a b")
+    with pytest.raises(ValidationError):
+        Slurm(options=["--comment=a\nrm -rf /"])
+
+
+def test_a_job_started_again_is_another_attempt(tmp_path: Path) -> None:
+    """It writes next to what the first one wrote, under the same run."""
     made = plan(config({"script": "/x.py", "working_dir": str(tmp_path)}))
-    assert executed(made, tmp_path, SLURM_RESTART_COUNT="2")["env"]["TORCHDECK_ATTEMPT"] == "3"
+    for number in ("1", "2", "3"):
+        shown = executed(made, tmp_path, RUN_DIR="r", SLURM_RESTART_COUNT=str(int(number) - 1))
+        assert shown["env"]["TORCHDECK_ATTEMPT"] == number
 
 
 def test_nodes_that_choose_their_numbers_meet_at_the_first(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.plan.sbatch_script import export_sbatch
-from torchdeck.plan.shell_script import export_sh
+from torchdeck.plan.export.sbatch_script import export_sbatch
+from torchdeck.plan.export.shell_script import export_sh
 
 pytestmark = pytest.mark.processes
 
@@ -109,7 +109,8 @@ def test_arguments_arrive_byte_for_byte(tmp_path: Path) -> None:
 def test_a_script_for_people_adds_no_callbacks(tmp_path: Path) -> None:
     made = plan(config({"script": "/x.py", "env": {"PYTHONPATH": "/own"}}))
     assert "inside" in made.slots
-    for text in (export_sh(made, made.nodes[0]), export_sbatch(made)):
+    of_node = export_sbatch(made).partition("# each node reads its part")[2]
+    for text in (export_sh(made, made.nodes[0]), of_node):
         assert "inside" not in text
         assert "PYTHONPATH=/own" in text
 
@@ -258,7 +259,7 @@ def test_a_node_with_a_working_directory_of_its_own_has_the_code_there(tmp_path:
     made = plan(asked, there, code=CodeTree({"lib/x.py": "ab" * 32}, str(mine), 7))
     script = export_sh(made, made.nodes[0])
     assert str(mine) not in script
-    assert str(mine) not in export_sbatch(made)
+    assert str(mine) not in export_sbatch(made).partition("# each node reads its part")[2]
     done = bash(script, tmp_path, PYTHON=str(stand_in(tmp_path)), RUN_DIR="run")
     argv, cwd, _env = json.loads(done.stdout)
     assert (argv[-1], cwd) == (str(theirs / "lib/x.py"), str(theirs / below))

@@ -8,7 +8,7 @@ import pytest
 
 from support.values.machines import config, node, plan
 from torchdeck.plan.check import PlanError
-from torchdeck.plan.shell_script import export_sh
+from torchdeck.plan.export.shell_script import export_sh
 
 PLAIN = {"script": "train.py", "launcher": "python"}
 

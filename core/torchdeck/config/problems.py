@@ -25,6 +25,7 @@ _TABLES = (
     "launch",
     "sweep",
     "alerts",
+    "slurm",
 )
 """Tables of a run file that have one heading in the reference."""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from torchdeck.config.alerts.alert_table import Alerts
-from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
 from torchdeck.config.estimate import Estimate
+from torchdeck.config.machines.cluster import Cluster, ClusterNodes
+from torchdeck.config.machines.slurm import Slurm
 from torchdeck.config.problems import shown
 from torchdeck.config.supervision import Launch, Limits
 from torchdeck.config.sweep import Sweep
@@ -41,6 +42,7 @@ __all__ = [
     "Rendezvous",
     "Run",
     "RunConfig",
+    "Slurm",
     "Sweep",
     "Telemetry",
     "Training",
@@ -327,6 +329,7 @@ class RunConfig(Section):
     limits: Limits = table(Limits, "When a run is stopped to protect the machine, or after a time.")
     launch: Launch = table(Launch, "How the run is supervised.")
     sweep: Sweep = table(Sweep, "Variants of the run that `torchdeck sweep` tries.")
+    slurm: Slurm = table(Slurm, "Options of the job that an exported sbatch script asks of Slurm.")
     alerts: Alerts = table(Alerts, "Messages about the run: which events are reported, and to whom.")
 
     @property

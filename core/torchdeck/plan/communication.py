@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from torchdeck.config.cluster import Cluster
+from torchdeck.config.machines.cluster import Cluster
 from torchdeck.config.values.gpu_models import gpu_model
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.memory.comm_hooks import sent_bytes

@@ -30,9 +30,11 @@ StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
-ProctrackType=proctrack/pgid
+# a signal reaches all processes of a step, as with cgroups
+ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
 MpiDefault=none
 # a busy machine only takes longer; a job that could not begin fails at once, and is not queued again
 TCPTimeout=20
@@ -40,8 +42,9 @@ MessageTimeout=60
 BatchStartTimeout=60
 ReturnToService=2
 JobRequeue=0
+KillWait=90
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
-PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE
+PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE OverSubscribe=FORCE:4
 """
 _ENDS = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL")
 
@@ -73,6 +76,10 @@ class SlurmCluster:
         self.names = [f"127.0.0.{number + 1}" for number in range(count)]
         self._folder = Path()
         self._ends = ExitStack()
+        self._written: dict[str, Path] = {}
+        """Job → what it writes to."""
+        self._hastened: set[str] = set()
+        """Requeued jobs that need not wait any more."""
 
     def __enter__(self) -> Self:
         with ExitStack() as ends:
@@ -91,10 +98,8 @@ class SlurmCluster:
     ) -> None:
         self._ends.close()
 
-    def submit(
-        self, script: Path, *options: str, env: Mapping[str, str], limit: float
-    ) -> tuple[str, str, str]:
-        """Hand a script to sbatch and wait for its end: (state, what the job wrote, what sbatch said).
+    def submit(self, script: Path, *options: str, env: Mapping[str, str], limit: float) -> tuple[str, str]:
+        """Hand a script to sbatch and wait for its end: (state, what the job wrote).
 
         Args:
             script: the job's; what it writes goes beside it.
@@ -103,10 +108,14 @@ class SlurmCluster:
             limit: seconds until the job has to be over.
 
         Raises:
-            AssertionError: it was not, with all that is known of it.
+            AssertionError: it was refused, or is not over, with all that is known of it.
         """
+        return self.end_of(self.start(script, *options, env=env), limit)
+
+    def start(self, script: Path, *options: str, env: Mapping[str, str]) -> str:
+        """Hand a script to sbatch and return the number of its job; arguments as of `submit`."""
         written = script.with_suffix(".out")
-        done = self._run(
+        done = self.run(
             "sbatch",
             "--parsable",
             *options,
@@ -116,16 +125,26 @@ class SlurmCluster:
             env=env,
         )
         number = done.stdout.strip()
-        if not number.isdecimal():
-            return "REFUSED", "", done.stderr
+        assert number.isdecimal(), done.stderr
+        self._written[number] = written
+        return number
+
+    def end_of(self, number: str, limit: float) -> tuple[str, str]:
+        """Wait for the end of a job: (state, what it wrote). One that is requeued starts in seconds."""
+        written = self._written[number]
         # not sbatch --wait, which looks only every half a minute after a while
         self._wait(lambda: self._state(number) in _ENDS, limit, f"job {number} to be over", written)
-        return self._state(number), _text(written), done.stderr
+        return self._state(number), _text(written)
 
     def _state(self, number: str) -> str:
         """Of a job, as scontrol calls it."""
-        words = self._run("scontrol", "--oneliner", "show", "job", number).stdout.split()
-        return next((word.removeprefix("JobState=") for word in words if word.startswith("JobState=")), "")
+        words = self.run("scontrol", "--oneliner", "show", "job", number).stdout.split()
+        found = dict(word.split("=", 1) for word in words if "=" in word)
+        if found.get("Reason") == "BeginTime" and number not in self._hastened:
+            # Slurm has a requeued job wait for two minutes; at once its credential would be refused
+            self._hastened.add(number)
+            self.run("scontrol", "update", f"jobid={number}", "StartTime=now+6")
+        return found.get("JobState", "")
 
     def _wait(self, condition: Callable[[], bool], limit: float, what: str, written: Path) -> None:
         """Fails with what Slurm says of nodes and jobs, what the job wrote, and the daemons' last lines."""
@@ -133,8 +152,8 @@ class SlurmCluster:
             wait_until(condition, limit, what, every=0.2)
         except AssertionError as error:
             told = [
-                self._run("scontrol", "--oneliner", "show", "job").stdout,
-                self._run("sinfo", "--Node", "--long").stdout,
+                self.run("scontrol", "--oneliner", "show", "job").stdout,
+                self.run("sinfo", "--Node", "--long").stdout,
                 f"{written.name}:\n{_text(written)}",
             ]
             logs = sorted(self._folder.glob("*.log"))
@@ -142,7 +161,7 @@ class SlurmCluster:
             raise AssertionError("\n\n".join([str(error), *told])) from None
 
     def _is_up(self) -> bool:
-        seen = self._run("sinfo", "--noheader", "--format", "%D %t")
+        seen = self.run("sinfo", "--noheader", "--format", "%D %t")
         return seen.stdout.split() == [str(len(self.names)), "idle"]
 
     def _start_munge(self, ends: ExitStack) -> None:
@@ -183,7 +202,7 @@ class SlurmCluster:
         )
         ends.callback(_end, process)
 
-    def _run(
+    def run(
         self, name: str, *arguments: str, env: Mapping[str, str] | None = None, limit: float = 20.0
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -28,6 +28,7 @@ ESSENTIAL = {
     "launch": ("max_restarts", "on_hang"),
     "sweep": ("over", "metric"),
     "alerts": ("on",),
+    "slurm": ("partition", "time"),
 }
 """Keys whose values are shown next to a group's title."""
 _HEADINGS = {

@@ -10,11 +10,12 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from torchdeck.config.machines.slurm import Slurm
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.contract.plan.slots import split
-from torchdeck.plan.sbatch_script import export_sbatch
-from torchdeck.plan.shell_script import export_sh
+from torchdeck.plan.export.sbatch_script import export_sbatch
+from torchdeck.plan.export.shell_script import export_sh
 
 HIDDEN = "••••••"
 """Placeholder of a secret value."""
@@ -175,13 +176,13 @@ def write_scripts(plan: LaunchPlan, folder: Path, check: Callable[[], None]) -> 
     return folder
 
 
-def write_job(plan: LaunchPlan, path: Path) -> Path:
-    """Write the single script with which Slurm's sbatch starts all nodes.
+def write_job(plan: LaunchPlan, path: Path, slurm: Slurm | None = None) -> Path:
+    """Write the single script with which Slurm's sbatch starts all nodes, with the options of `slurm`.
 
     Raises:
         OSError: the file cannot be written.
     """
-    write_bytes(path, export_sbatch(plan).encode("utf-8"))
+    write_bytes(path, export_sbatch(plan, slurm).encode("utf-8"))
     return path
 
 

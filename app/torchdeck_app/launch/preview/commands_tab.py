@@ -218,7 +218,7 @@ class CommandsView(QWidget):
             return
         self._operations.run(
             f"writing {path.name}",
-            lambda _progress, _cancel: write_job(preview.plan, path),
+            lambda _progress, _cancel: write_job(preview.plan, path, preview.config.slurm),
             done=lambda written: self._written(written, list(preview.plan.nodes)),
             failed=lambda error: self._not_written(path, error),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchdeck.config.cluster import ClusterNodes
+from torchdeck.config.machines.cluster import ClusterNodes
 from torchdeck.config.values.node_names import expand_all
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.contract.plan.prediction import PredictedMemory

@@ -15,6 +15,7 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.use_cases.ui import Phase
 
 if TYPE_CHECKING:
+    from torchdeck.config.machines.slurm import Slurm
     from torchdeck.contract.plan.launch_plan import LaunchPlan
     from torchdeck.plan.preview import Preview
 
@@ -112,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     except Refusal as error:
         return plan_failure(str(error))
     if args.export is not None:
-        return export_scripts(found.plan, args.export, args.out)
+        return export_scripts(found.plan, args.export, args.out, loaded.config.slurm)
     from torchdeck.plan.preview import make_preview
 
     shown = _show(args, make_preview(loaded.config, found.plan, found.inventory, found.known))
@@ -229,17 +230,18 @@ def plan_failure(sentence: str) -> int:
     return USAGE
 
 
-def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
+def export_scripts(plan: LaunchPlan, form: str, out: Path | None, slurm: Slurm) -> int:
     """Export the plan as scripts, written to `out` or printed.
 
     Args:
         plan: the plan that they start.
         form: `sh`, a script for each node in the folder `out`; `sbatch`, one in the file `out`.
         out: the destination; None prints, if it is one script.
+        slurm: what a job asks of Slurm.
     """
     if form == "sbatch":
-        return _export_job(plan, out)
-    from torchdeck.plan.shell_script import export_sh
+        return _export_job(plan, out, slurm)
+    from torchdeck.plan.export.shell_script import export_sh
 
     scripts = {f"{node.name}.sh": export_sh(plan, node) for node in plan.nodes}
     if out is None:
@@ -250,10 +252,10 @@ def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
     return _write_scripts(scripts, out)
 
 
-def _export_job(plan: LaunchPlan, out: Path | None) -> int:
-    from torchdeck.plan.sbatch_script import export_sbatch
+def _export_job(plan: LaunchPlan, out: Path | None, slurm: Slurm) -> int:
+    from torchdeck.plan.export.sbatch_script import export_sbatch
 
-    script = export_sbatch(plan)
+    script = export_sbatch(plan, slurm)
     if out is not None:
         return write_file(out, script)
     write_document(script)

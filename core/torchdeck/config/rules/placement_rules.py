@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchdeck.config.chosen_nodes import described_names, node_names
-from torchdeck.config.cluster import ClusterNodes
 from torchdeck.config.keys import all_keys
+from torchdeck.config.machines.cluster import ClusterNodes
 from torchdeck.config.problems import shown
 from torchdeck.config.rules.findings import Finding, Given, Rule
 from torchdeck.config.spelling import nearest

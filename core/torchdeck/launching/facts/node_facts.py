@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.agent.probe.network import interfaces, route_to
 from torchdeck.config.chosen_nodes import described_names, wanted
-from torchdeck.config.cluster import Cluster, ClusterNodes
+from torchdeck.config.machines.cluster import Cluster, ClusterNodes
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.spelling import nearest

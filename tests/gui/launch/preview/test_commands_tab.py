@@ -12,8 +12,8 @@ from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from support.values.previews import preview
-from torchdeck.plan.sbatch_script import export_sbatch
-from torchdeck.plan.shell_script import export_sh
+from torchdeck.plan.export.sbatch_script import export_sbatch
+from torchdeck.plan.export.shell_script import export_sh
 from torchdeck.runs.folders.run_directory import slug
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.command_text import command_line

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
 import math
 import re
+import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
+from torchdeck.config.machines.slurm import Slurm
+from torchdeck.contract.package import VERSION
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.code_paths import starts_in_copy, where_it_lies
-from torchdeck.plan.node_commands import by_its_own_name
-from torchdeck.plan.shell_script import (
+from torchdeck.plan.export.shell_script import (
     CODE_PLACE,
     PREPARE,
     TOOLS,
@@ -25,6 +30,7 @@ from torchdeck.plan.shell_script import (
     torchdeck_needed,
     word,
 )
+from torchdeck.plan.node_commands import by_its_own_name
 
 NODE_RANK = '"$SLURM_NODEID"'
 ADDRESS = '"$ADDRESS"'
@@ -33,7 +39,9 @@ NODE_NAME = '"$SLURMD_NODENAME"'
 _HERE = 'ADDRESS=${ADDRESS:-$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)}'
 _PORT = "PORT=${PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
 """Below the kernel's ephemeral ports, and different for jobs that share a node."""
-_ATTEMPT = "ATTEMPT=${ATTEMPT:-$((${SLURM_RESTART_COUNT:-0} + 1))}"
+_ATTEMPT = """\
+ATTEMPT=${ATTEMPT:-1}
+while [ -e "$RUN_DIR/attempts/$ATTEMPT" ]; do ATTEMPT=$((ATTEMPT + 1)); done"""
 _GIVEN = ("ADDRESS", "PORT", "RUN_ID", "RUN_DIR", "ATTEMPT", "RESUME")
 _RANK_FOLDERS = """\
 rank=$FIRST_RANK
@@ -41,59 +49,135 @@ while [ "$rank" -lt $((FIRST_RANK + NPROC)) ]; do
   mkdir -p -- "$RUN_DIR/attempts/$ATTEMPT/ranks/$rank"
   rank=$((rank + 1))
 done"""
+_RANK_SHIM = Path(__file__).parents[2] / "agent/processes/rank_holder.sh"
+_SHIM_FILE = '"$RUN_DIR/attempts/$ATTEMPT/rank_$SLURM_NODEID.sh"'
+"""The rank shim on a node; ranks of one node start from one file, so that no shared folder is waited for."""
+_WITHOUT_SIGTERM = "SIGINT,SIGQUIT"
+_WAIT = """\
+while :; do
+  code=0
+  wait "$program" || code=$?
+  kill -0 "$program" 2>/dev/null || break # a signal only interrupts the wait
+done"""
+_ON_STOP = """\
+(
+  until [ -e "$STOP" ]; do sleep 1; done
+  {kill}
+) >/dev/null 2>&1 &
+watcher=$!
+"""
+_AFTER_STOP = """
+kill "$watcher" 2>/dev/null || :
+[ ! -e "$STOP" ] || exit 0 # no failure, for which srun would kill the other nodes
+"""
+_CHILD = 'for child in $(cat "/proc/$program/task/$program/children"); do kill -TERM "$child"; done'
 
 
-def export_sbatch(plan: LaunchPlan) -> str:
+def export_sbatch(plan: LaunchPlan, slurm: Slurm | None = None) -> str:
     """Return a script for sbatch that starts `plan`: torchrun once on each node of the job, by srun.
 
     Differences between nodes are selected by SLURM_NODEID, in the order of the plan. Which GPUs a node's
-    ranks see is left to Slurm. Torchdeck's supervision (logs by rank, restarts, stopping with a checkpoint)
-    is not included.
+    ranks see is left to Slurm. The script asks the ranks to save before the time limit, requeues the job and
+    resumes. It keeps logs of each rank, and what `torchdeck runs attach RUN_DIR` needs to show the job.
+
+    Args:
+        plan: the plan.
+        slurm: what the job asks of Slurm. Default: nothing but what the plan needs.
     """
+    slurm = slurm or Slurm()
     nodes = [where_it_lies(node, plan.code) for node in plan.nodes]
-    part = _node_part(plan, nodes)
-    end = _end_of(part)
+    redirection, *part = _here_document(_node_part(plan, nodes), "NODE")
     given = " ".join(f'"${name}"' for name in _given(plan))
     lines = [
         "#!/bin/sh",
-        *_asked_for(plan),
+        *_asked_for(plan, slurm),
         *_head(plan),
         "set -eu",
+        *slurm.setup,
         _HERE,
         _PORT,
         f"RUN_ID=${{RUN_ID:-exported-{plan.fingerprint[:12]}-$SLURM_JOB_ID}}",
         'RUN_DIR=${RUN_DIR:-"$PWD/$RUN_ID"}',
-        _ATTEMPT,
-        "RESUME=${RESUME:-}",
+        f"RESUME=${{RESUME:-{word(plan.checkpoint.resume or 'auto')}}}",
         PREPARE.rstrip(),
+        _ATTEMPT,
         *([code_default(plan.code)] if _in_copy(plan) else ()),
         *secrets_needed(nodes[0]),
-        "",
+        *_job(plan, nodes[0], slurm),
         "# each node reads its part, which follows, as the same text",
-        f"exec srun --nodes={len(nodes)} --ntasks={len(nodes)} --ntasks-per-node=1 --kill-on-bad-exit=1 \\",
-        f"  /bin/sh -s -- {given} <<'{end}'",
+        f"srun --nodes={len(nodes)} --ntasks={len(nodes)} --ntasks-per-node=1 --kill-on-bad-exit=1 \\",
+        f"  /bin/sh -s -- {given} {redirection} &",
         *part,
-        end,
+        Path(__file__).with_name("slurm_end.sh").read_text("utf-8").rstrip(),
     ]
     script = "\n".join(lines) + "\n"
     # sbatch rejects scripts with a DOS line break; one of the user's is between single quotes
     return script.replace("\r\n", "\r''\n")
 
 
-def _asked_for(plan: LaunchPlan) -> list[str]:
+def _job(plan: LaunchPlan, first: NodePlan, slurm: Slurm) -> list[str]:
+    """Return what the job does on its first node before it starts the ranks.
+
+    Args:
+        plan: the plan.
+        first: its first node.
+        slurm: options of the job.
+    """
+    created = {
+        "name": plan.name,
+        "kind": plan.kind,
+        "target": plan.target,
+        "world_size": plan.world_size,
+        "strategy": plan.strategy,
+        "fingerprint": plan.fingerprint,
+        "cli_version": VERSION,
+        "scheduler": "slurm",
+    }
+    # without the list of the user's files, which may be thousands
+    document = dataclasses.replace(plan, code=CodeTree()).document()
+    text = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
+    ends_by_itself = slurm.time is None and plan.policy.max_seconds is not None
+    return [
+        # a function, as the nodes inherit the variable
+        f'python() (\n{python_default(first)}\nexec "$PYTHON" "$@"\n)',
+        f"KIND={plan.kind} WORLD_SIZE={plan.world_size}",
+        f"CHECKPOINTS={word(plan.checkpoint.directory)}",
+        *(["# limits.max_hours is the end of the run"] if ends_by_itself else []),
+        f"REQUEUE={'never' if ends_by_itself else slurm.requeue}",
+        f"CREATED={shlex.quote(json.dumps(created)[1:-1])}",
+        "cat >\"$RUN_DIR/plan.json\" <<'PLAN'",
+        text,
+        "PLAN",
+        Path(__file__).with_name("slurm_begin.sh").read_text("utf-8"),
+    ]
+
+
+def _asked_for(plan: LaunchPlan, slurm: Slurm) -> list[str]:
     """Return sbatch directives: every node gets the largest node's needs, as all nodes of a job are alike."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", plan.name).strip("-")[:64] or "torchdeck"
     gpus = max(len(node.devices) for node in plan.nodes)
     seconds = plan.policy.max_seconds
-    secrets = plan.nodes[0].secrets
+    asked: dict[str, str | int | None] = {
+        "job-name": name,
+        "nodes": len(plan.nodes),
+        "ntasks-per-node": 1,
+        "cpus-per-task": max(map(_cores, plan.nodes)),
+        "gres": slurm.gres or (f"gpu:{gpus}" if gpus else None),
+        "time": slurm.time or (None if seconds is None else max(1, math.ceil(seconds / 60))),
+        "account": slurm.account,
+        "partition": slurm.partition,
+        "qos": slurm.qos,
+        "constraint": slurm.constraint,
+        "output": slurm.output,
+        "open-mode": "append",
+        # to the shell alone, which asks the ranks
+        "signal": f"B:USR1@{slurm.save_before}",
+        "export": ",".join(("ALL", *plan.nodes[0].secrets)),
+    }
     return [
-        f"#SBATCH --job-name={name}",
-        f"#SBATCH --nodes={len(plan.nodes)}",
-        "#SBATCH --ntasks-per-node=1",
-        f"#SBATCH --cpus-per-task={max(map(_cores, plan.nodes))}",
-        *([f"#SBATCH --gres=gpu:{gpus}"] if gpus else []),
-        *([] if seconds is None else [f"#SBATCH --time={max(1, math.ceil(seconds / 60))}"]),
-        f"#SBATCH --export={','.join(('ALL', *secrets))}",
+        *(f"#SBATCH --{option}={value}" for option, value in asked.items() if value is not None),
+        f"#SBATCH --{'no-requeue' if slurm.requeue == 'never' else 'requeue'}",
+        *(f"#SBATCH {option}" for option in slurm.options),
     ]
 
 
@@ -114,6 +198,10 @@ def _head(plan: LaunchPlan) -> list[str]:
         f"# Usage: {code}[RUN_DIR=folder] [RESUME=checkpoint] [PYTHON=interpreter] [PORT=number] sbatch FILE",
         "# Slurm chooses the nodes and which GPUs their ranks see. Interpreter and code must be on each node",
         "# where they were planned to be. Options of sbatch, such as a partition, go before the file.",
+        "# RUN_DIR must be in a folder that all nodes share. RESUME is auto (the newest checkpoint in it),",
+        "# never, or the path of a checkpoint; a requeued job always continues from its newest one.",
+        "# `scancel --batch --signal=USR1 JOB` saves and requeues. `scancel --batch --signal=TERM JOB`, or",
+        "# `touch RUN_DIR/attempts/N/stop`, saves and ends.",
     ]
     lines += code_lines(plan.code) if code else []
     if plan.nodes[0].secrets:
@@ -154,8 +242,33 @@ def _node_part(plan: LaunchPlan, nodes: Sequence[NodePlan]) -> list[str]:
         *removals(nodes[0]),
         *_exports(nodes),
         *torchdeck_needed(plan),
-        _by_node([_start(node) for node in nodes]),
+        f"cat >{_SHIM_FILE} <<'SHIM'",
+        _RANK_SHIM.read_text("utf-8").rstrip(),
+        "SHIM",
+        # the rank shim makes only what is in the run directory private
+        "TORCHDECK_UMASK=$(umask)",
+        "export TORCHDECK_UMASK",
+        'STOP="$RUN_DIR/attempts/$ATTEMPT/stop"',
+        # Slurm signals all processes of a job, or only these shells
+        "trap 'touch \"$STOP\"' TERM",
+        _by_node([_start(plan, node) for node in nodes]),
+        *_until_end(plan),
     ]
+
+
+def _here_document(lines: Sequence[str], name: str) -> list[str]:
+    """Return the redirection of a shell's heredoc, `lines`, and its end, which is none of them."""
+    held = set("\n".join(lines).split("\n"))
+    end = next(end for n in itertools.count() if (end := f"{name}{n or ''}") not in held)
+    return [f"<<'{end}'", *lines, end]
+
+
+def _until_end(plan: LaunchPlan) -> list[str]:
+    """Return what a node's shell does while its ranks run: a script is ended with SIGTERM at a stop."""
+    if plan.kind == "recipe":
+        return [_WAIT, 'exit "$code"']
+    kill = 'kill -TERM "$program"' if plan.nodes[0].torchrun else _CHILD
+    return [_ON_STOP.format(kill=kill) + _WAIT + _AFTER_STOP + 'exit "$code"']
 
 
 def _ranks(nodes: Sequence[NodePlan]) -> list[str]:
@@ -185,20 +298,26 @@ def _environment(node: NodePlan) -> dict[str, str]:
     return env
 
 
-def _start(node: NodePlan) -> str:
-    """Return torchrun as planned, with Slurm's number of the node and the address of the first."""
+def _start(plan: LaunchPlan, node: NodePlan) -> str:
+    """Return torchrun as planned, with Slurm's number of the node and the address of the first.
+
+    Ranks of recipes see the stop file, so they and their torchrun ignore SIGTERM.
+    """
     own = {"--node-rank": NODE_RANK}
+    if plan.kind == "recipe":
+        own["--signals-to-handle"] = _WITHOUT_SIGTERM
     if not _is_alone(node):
         own |= {"--master-addr": ADDRESS, "--local-addr": NODE_NAME}
-    words = []
+    words = ['"$PYTHON"'] if node.torchrun else []
     for before, item in itertools.pairwise(("", *by_its_own_name(node.torchrun)[1:])):
         if before == "--rdzv-endpoint" and not _is_alone(node):
             words.append(f"{ADDRESS}:{word(item.rpartition(':')[2])}")
         else:
             words.append(own.get(before) or word(item))
-    command = ['"$PYTHON"', *(word(item) for item in node.command[1:])][0 if words else 1 :]
+    command = ["/bin/sh", _SHIM_FILE, '"$PYTHON"', *(word(item) for item in node.command[1:])]
+    ignore = "trap '' TERM; " if plan.kind == "recipe" else ""
     # the shell has read its script from standard input
-    return f'exec "$PYTHON" {over_lines(words + command)} </dev/null'
+    return f"({ignore}exec {over_lines(words + command)}) </dev/null &\nprogram=$!"
 
 
 def _is_alone(node: NodePlan) -> bool:
@@ -216,9 +335,3 @@ def _by_node(texts: Sequence[str]) -> str:
     *others, (usual, _) = sorted(numbers.items(), key=lambda item: len(item[1]))
     branches = [f"{'|'.join(map(str, which))})\n{text}\n;;" for text, which in others]
     return "\n".join(["case $SLURM_NODEID in", *branches, f"*)\n{usual}\n;;", "esac"])
-
-
-def _end_of(part: Sequence[str]) -> str:
-    """Return a line that `part` does not contain, as the end marker of a heredoc."""
-    held = set("\n".join(part).split("\n"))
-    return next(end for n in itertools.count() if (end := f"NODE{n or ''}") not in held)

@@ -1,0 +1,1 @@
+"""Exports of a plan as scripts and jobs that start it without Torchdeck."""
