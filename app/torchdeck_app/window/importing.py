@@ -1,7 +1,7 @@
 """Imports after the first paint, one module in a turn of the event loop, so that the window stays responsive.
 
-No thread imports them: PySide makes the Python types of Qt's classes when they are first used, and two threads
-that do so at once end the process (seen with pyqtgraph and PySide 6.11).
+No thread imports them: PySide makes the Python types of Qt's classes when they are first used, and two
+threads that do so at once end the process (seen with pyqtgraph and PySide 6.11).
 """
 
 from __future__ import annotations
