@@ -19,6 +19,7 @@ from torchdeck.launching.code import git_state as module
 from torchdeck.launching.code.capture import capture
 from torchdeck.launching.code.git_state import git_state, record_git
 from torchdeck.runs.folders.git_state import GitState, read_git_state
+from torchdeck.use_cases.code import changes
 
 
 def git(folder: Path, *words: str) -> None:
@@ -140,3 +141,22 @@ def test_the_code_of_two_runs_is_compared(
     assert "git commit cccccccc (main), 1 file changed" in capsys.readouterr().out
     assert main(["runs", "show", IDS[1]]) == 0
     assert f"(torchdeck runs diff {IDS[1]})" in capsys.readouterr().out
+
+
+def test_a_long_difference_is_cut_and_can_be_cancelled(tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    runs = []
+    for number, text in enumerate((b"a\n" * 50, b"b\n" * 50)):
+        layout = make_run(tmp_path / "home", controller_journal(), DONE, run_id=IDS[number])
+        capture(layout, plan(code=code_of(written(folder, {"train.py": text}), tmp_path)), tmp_path / "home")
+        runs.append(layout)
+    found = changes(runs[0], runs[1], most=10)
+    assert (len(found.lines), found.is_cut) == (10, True)
+    assert not changes(runs[0], runs[1], most=103).is_cut
+
+    def cancel() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        changes(runs[0], runs[1], check=cancel)

@@ -18,7 +18,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QComboBox,
     QHBoxLayout,
     QHeaderView,
     QPlainTextEdit,
@@ -31,10 +30,10 @@ from PySide6.QtWidgets import (
 
 from torchdeck.config.toml.merge import Difference, as_shown, differences
 from torchdeck.contract.layout import RunLayout
-from torchdeck.quantities import moment
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.runs.page.run_choice import RunChoice
 from torchdeck_app.runs.run_configuration import Configuration, read_configuration
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.fonts import Type, font
@@ -44,8 +43,6 @@ from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.row_tree import RowDelegate
 
 AS_IT_WAS, DEFAULTS = "as it was", "defaults"
-_OFFERED = 200
-"""Maximum number of other runs in the list, newest first."""
 
 
 class ConfigurationView(RunPanel):
@@ -60,14 +57,10 @@ class ConfigurationView(RunPanel):
         self._layout = layout
         self._own: Configuration | None = None
         self._other: tuple[str, Configuration] | None = None
-        self._offered: tuple[str, ...] = ()
-        self._layouts: dict[str, RunLayout] = {}
-        self.choice = QComboBox()
-        self.choice.setAccessibleName("What to show of the configuration")
+        self.choice = RunChoice(layout, "What to show of the configuration")
         self.choice.setToolTip("The run file as it was, or how it differs")
         self.choice.addItem("As it was", AS_IT_WAS)
         self.choice.addItem("Changes from the defaults", DEFAULTS)
-        self.choice.setMinimumContentsLength(32)
         self.choice.currentIndexChanged.connect(self._choose)
         self._copy = QPushButton("Copy")
         self._copy.setToolTip("Copy the run file as it was")
@@ -111,29 +104,13 @@ class ConfigurationView(RunPanel):
 
     def set_runs(self, entries: tuple[RunEntry, ...]) -> None:
         """Offer these runs for comparison."""
-        others = [entry for entry in entries if entry.layout != self._layout and entry.view is not None]
-        others = others[:_OFFERED]
-        ids = tuple(entry.id for entry in others)
-        if ids == self._offered:
-            return
-        self._offered = ids
-        self._layouts = {entry.id: entry.layout for entry in others}
-        chosen = self.choice.currentData()
-        self.choice.blockSignals(True)  # noqa: FBT003 - Qt's signature
-        while self.choice.count() > 2:
-            self.choice.removeItem(2)
-        for entry in others:
-            begun = entry.view.created if entry.view is not None else None
-            self.choice.addItem(shown(f"Changes from {entry.name}, {moment(begun)}"), entry.id)
-            self.choice.setItemData(self.choice.count() - 1, plain_tip(entry.id), Qt.ItemDataRole.ToolTipRole)
-        self.choice.setCurrentIndex(max(0, self.choice.findData(chosen)))
-        self.choice.blockSignals(False)  # noqa: FBT003 - Qt's signature
+        self.choice.set_runs(entries)
 
     def _choose(self) -> None:
-        wanted = self.choice.currentData()
-        if wanted in self._layouts:
+        wanted, other = self.choice.currentData(), self.choice.chosen_run
+        if other is not None:
             self._other = None
-            self._read(self._layouts[wanted], lambda found: self._take_other(wanted, found))
+            self._read(other, lambda found: self._take_other(wanted, found))
         self._show()
 
     def _read(self, layout: RunLayout, done: Callable[[Configuration], None]) -> None:

@@ -21,6 +21,7 @@ from torchdeck_app.runs.abilities import RunCommand, abilities
 from torchdeck_app.runs.logs.logs_panel import LogView
 from torchdeck_app.runs.media.media_panel import MediaView
 from torchdeck_app.runs.page.checkpoints_panel import CheckpointsView
+from torchdeck_app.runs.page.code_panel import CodeView
 from torchdeck_app.runs.page.configuration_panel import ConfigurationView
 from torchdeck_app.runs.page.failure_card import FailureCard
 from torchdeck_app.runs.page.header import RunHeader
@@ -91,6 +92,7 @@ class RunPage(QWidget):
         self.checkpoints = CheckpointsView(theme, operations, layout)
         self.timeline = TimelineView(theme, layout)
         self.configuration = ConfigurationView(theme, operations, layout)
+        self.code = CodeView(theme, operations, layout)
         self.try_out = TryView(theme, operations, layout)
         self.media = MediaView(theme, operations, layout)
         self._tabbed: dict[str, RunPanel] = {
@@ -99,6 +101,7 @@ class RunPage(QWidget):
             "Check&points": self.checkpoints,
             "T&imeline": self.timeline,
             "Confi&g": self.configuration,
+            "&Code": self.code,
             "&Try": self.try_out,
             "&Media": self.media,
         }
@@ -133,8 +136,9 @@ class RunPage(QWidget):
         return self.plots.actions_offered()
 
     def set_runs(self, entries: tuple[RunEntry, ...]) -> None:
-        """Set the other runs available for comparing the configuration."""
+        """Set the other runs available for comparing configuration and code."""
         self.configuration.set_runs(entries)
+        self.code.set_runs(entries)
 
     def say_failed(self, why: str, page: str = "") -> None:
         """Show why a command for the run failed, and the page that helps; empty: nothing."""

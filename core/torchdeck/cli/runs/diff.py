@@ -7,9 +7,8 @@ from typing import Any
 
 from torchdeck.cli.output import SUCCEEDED, json_text
 from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
-from torchdeck.contract.refusal import Refusal
-from torchdeck.runs.folders.git_state import read_git_state
 from torchdeck.shown_text import shown
+from torchdeck.use_cases.code import changes, recorded_state
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -31,21 +30,13 @@ def run(args: argparse.Namespace) -> int:
     """Print a diff; 2: there is no such run, or nothing to compare."""
     layout = find_run(args.id)
     if args.other is not None:
-        from torchdeck.runs.folders.code_difference import code_difference
-
-        lines = list(code_difference(find_run(args.other), layout))
+        lines = list(changes(find_run(args.other), layout, most=None).lines)
         if args.json:
             print(json_text({"id": layout.root.name, "diff": lines}))
         else:
             print("\n".join(map(shown, lines)) if lines else "the code is the same")
         return SUCCEEDED
-    state = read_git_state(layout)
-    if state is None:
-        raise Refusal(
-            f"run {layout.root.name} has no git commit on record",
-            "its code was in no repository, or git did not answer in time",
-            "name another run to compare with",
-        )
+    state = recorded_state(layout)
     if args.json:
         print(json_text({"id": layout.root.name, **state.to_json()}))
         return SUCCEEDED
