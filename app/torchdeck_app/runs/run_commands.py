@@ -32,6 +32,7 @@ from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.runs.abilities import RunCommand
+from torchdeck_app.runs.outside import OutsidePrograms
 from torchdeck_app.runs.rank_reports import profile_report, stacks_report
 from torchdeck_app.runs.run_configuration import clone_text
 from torchdeck_app.widgets.help import page_of
@@ -81,6 +82,8 @@ class RunCommands(QObject):
         self._logins = logins
         self._asked: set[tuple[str, str]] = set()
         self._is_closed = False
+        self.outside = OutsidePrograms(operations, self)
+        self.outside.failed.connect(self.failed)
         self._carriers = RequestCarriers(self)
         self._carriers.changed.connect(self._take_carried)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from torchdeck.use_cases.ranks.profile import MOST_CHOSEN, ranks_in
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.runs.abilities import is_being_saved
 from torchdeck_app.runs.page.run_page import RunPage
-from torchdeck_app.runs.run_commands import HeldRun
+from torchdeck_app.runs.run_commands import HeldRun, RunCommands
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.runs.shown_runs import ShownRuns
 from torchdeck_app.widgets.dialogs import Choice, ask, begin_with
@@ -144,6 +145,33 @@ def ask_results(
         ],
         default=1,
     )
+
+
+class RunQuestions:
+    """Questions of the page that a command answers."""
+
+    def __init__(self, owner: QWidget, commands: RunCommands) -> None:
+        self._owner, self._commands = owner, commands
+
+    def ask_ranks(self, run: RunLayout) -> None:
+        """Ask which ranks to profile."""
+        RanksQuestion(partial(self._commands.profile, run), self._owner).open()
+
+    def ask_arguments(self, run: RunLayout, program: str) -> None:
+        """Ask how a script continues from its checkpoint."""
+
+        def answered(arguments: list[str], keep: bool) -> None:  # noqa: FBT001 - a callback of the dialog
+            self._commands.resume(run, arguments, keep=keep)
+
+        ResumeQuestion(program, answered, self._owner).open()
+
+    def ask_results(self, held: Sequence[HeldRun]) -> None:
+        """Ask before runs are deleted with files that are nowhere else."""
+
+        def delete(runs: Sequence[HeldRun]) -> None:
+            self._commands.delete([(run.name, run.layout) for run in runs], results=True)
+
+        ask_results(self._owner, held, delete)
 
 
 Named = Sequence[tuple[str, RunLayout]]

@@ -12,9 +12,9 @@ from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.shown_text import shown_line
+from torchdeck.use_cases.opening.editor_choice import Editor
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
@@ -27,15 +27,13 @@ from torchdeck_app.runs.listing.space_dialog import SpaceDialog
 from torchdeck_app.runs.listing.view_menu import SavedViews
 from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_actions import RunActions
-from torchdeck_app.runs.run_commands import HeldRun, RunCommands
+from torchdeck_app.runs.run_commands import RunCommands
 from torchdeck_app.runs.run_notes import RunNotes
 from torchdeck_app.runs.run_questions import (
     DeleteQuestion,
     Pressed,
-    RanksQuestion,
-    ResumeQuestion,
+    RunQuestions,
     StopNow,
-    ask_results,
 )
 from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.runs.run_watch import RunSeen
@@ -89,6 +87,7 @@ class RunsPage(Page):
         self.table = RunTable(theme)
         self.shown = ShownRuns(theme, operations, self.commands)
         self.deletion = DeleteQuestion(self, operations, self.commands.delete)
+        self.questions = RunQuestions(self, self.commands)
         self.stop_now = StopNow(self, self.shown, lambda run: self.commands.stop(run, now=True))
         self.deleted = DeletedRuns(self.commands, self.table, self.shown, self._settled, self.open_run)
         self.undo_bar = self.deleted.undo_bar
@@ -144,6 +143,10 @@ class RunsPage(Page):
             self.shown.restore_state(state["shown"])
         if isinstance(state.get("run"), str) and state["run"]:
             self.open_run(state["run"])
+
+    def use_editor(self, editor: Callable[[], Editor]) -> None:
+        """Open lines of code in this editor."""
+        self.commands.outside.editor = editor
 
     def open_run(self, run_id: str) -> None:
         """Show the run's page as soon as the run is in the list."""
@@ -212,8 +215,8 @@ class RunsPage(Page):
         self.elsewhere.found.connect(self.open_run)
         self.watching.found.connect(self.open_run)
         self.commands.clone_ready.connect(self.clone_asked)
-        self.commands.arguments_wanted.connect(self._ask_arguments)
-        self.commands.held.connect(self._ask_results)
+        self.commands.arguments_wanted.connect(self.questions.ask_arguments)
+        self.commands.held.connect(self.questions.ask_results)
         self.commands.failed.connect(self._say_failed)
         self.commands.reported.connect(self._say_failed)
         self.commands.under_way_changed.connect(self._under_way)
@@ -277,8 +280,8 @@ class RunsPage(Page):
             own |= {
                 RunCommand.TAGS: partial(self.notes.ask, entries, self),
                 RunCommand.BASELINE: partial(self.shown.toggle_baseline, entry.id),
-                RunCommand.RESUME_WITH: partial(self._ask_arguments, entry.layout, program),
-                RunCommand.PROFILE_RANKS: partial(self._ask_ranks, entry.layout),
+                RunCommand.RESUME_WITH: partial(self.questions.ask_arguments, entry.layout, program),
+                RunCommand.PROFILE_RANKS: partial(self.questions.ask_ranks, entry.layout),
                 RunCommand.FOLDER: partial(self.commands.open_folder, entry.layout),
             }
         if command in own:
@@ -332,21 +335,6 @@ class RunsPage(Page):
             self.open_run(run_id)
         elif self.page is not None:
             self.page.say_failed(f"{run_id} is no longer in the list: it was deleted or moved")
-
-    def _ask_ranks(self, run: RunLayout) -> None:
-        RanksQuestion(partial(self.commands.profile, run), self).open()
-
-    def _ask_arguments(self, run: RunLayout, program: str) -> None:
-        def answered(arguments: list[str], keep: bool) -> None:  # noqa: FBT001 - a callback of the dialog
-            self.commands.resume(run, arguments, keep=keep)
-
-        ResumeQuestion(program, answered, self).open()
-
-    def _ask_results(self, held: Sequence[HeldRun]) -> None:
-        def delete(runs: Sequence[HeldRun]) -> None:
-            self.commands.delete([(run.name, run.layout) for run in runs], results=True)
-
-        ask_results(self, held, delete)
 
     def _say_failed(self, run_id: str, why: str, help_page: str = "") -> None:
         page = self.page

@@ -32,6 +32,7 @@ from torchdeck.trust.trusted_entry import Condition
 from torchdeck.use_cases.trust import TrustedCode, distrust, trust, trusted_code
 from torchdeck.use_cases.ui import QuietUi
 from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.settings.editor_fields import EditorFields
 from torchdeck_app.settings.user_settings import THEMES, SettingsStore
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import MODES, Theme
@@ -80,6 +81,7 @@ class SettingsDialog(QDialog):
         for mode in MODES:
             self._theme.addItem(THEMES[mode], mode)
         self._theme.activated.connect(lambda _index: store.change(theme=self._theme.currentData()))
+        self.editor = EditorFields(store)
         self._checks: dict[str, QCheckBox] = {}
         self.trust_page = TrustPage(theme, operations, store.home)
         self.tabs = QTabWidget()
@@ -99,6 +101,9 @@ class SettingsDialog(QDialog):
         caption.setBuddy(self._theme)
         form.addRow(caption, self._theme)
         column.addLayout(form)
+        column.addSpacing(GRID)
+        column.addWidget(label("Editor", Type.HEADING))
+        column.addWidget(self.editor)
         column.addSpacing(GRID)
         column.addWidget(label("Runs", Type.HEADING))
         for name, text, hint in _CHECKS:
@@ -138,6 +143,7 @@ class SettingsDialog(QDialog):
     def _show(self) -> None:
         settings = self._store.settings
         self._theme.setCurrentIndex(MODES.index(settings.theme))
+        self.editor.show_settings(settings)
         for name, check in self._checks.items():
             check.setChecked(getattr(settings, name))
 

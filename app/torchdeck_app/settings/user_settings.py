@@ -12,10 +12,19 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from torchdeck.contract.layout import Home
+from torchdeck.use_cases.opening.editor_choice import Editor, EditorKind
 from torchdeck_app.settings.saved_files import BackgroundWriter
 from torchdeck_app.theme.theme import MODES, Mode
 
 VERSION = 1
+EDITORS: Mapping[EditorKind, str] = {
+    EditorKind.AUTO: "The first one found",
+    EditorKind.VSCODE: "VS Code",
+    EditorKind.JETBRAINS: "PyCharm or another JetBrains editor",
+    EditorKind.VISUAL: "The one in $VISUAL",
+    EditorKind.CUSTOM: "A command or URL",
+}
+"""Editors and their labels."""
 THEMES: Mapping[Mode, str] = {"system": "As the system", "light": "Light", "dark": "Dark"}
 """Theme modes and their labels."""
 
@@ -34,6 +43,14 @@ class Settings:
     """Confirm before closing while runs are active; they continue either way."""
     notify_in_window: bool = True
     notify_on_desktop: bool = True
+    editor: EditorKind = EditorKind.AUTO
+    """Opened at lines of code."""
+    editor_command: str = ""
+    """Command of a custom editor, with {file}, {line} and {column}."""
+
+    @property
+    def chosen_editor(self) -> Editor:
+        return Editor(self.editor, self.editor_command if self.editor is EditorKind.CUSTOM else "")
 
     def to_text(self) -> str:
         """Return the content of the file."""
@@ -47,14 +64,29 @@ def read_settings(table: Mapping[str, Any]) -> tuple[Settings, str]:
     for field in dataclasses.fields(Settings):
         if field.name not in table:
             continue
-        value = table[field.name]
-        if value in MODES if field.name == "theme" else isinstance(value, bool):
+        value, right = table[field.name], _RIGHT.get(field.name, "true or false")
+        if field.name == "editor" and value in tuple(EditorKind):
+            chosen[field.name] = EditorKind(value)
+        elif _is_right(field.name, value):
             chosen[field.name] = value
         else:
-            right = "one of " + ", ".join(MODES) if field.name == "theme" else "true or false"
             wrong.append(f"{field.name} = {json.dumps(value)} (must be {right})")
     said = f"settings.json: passed over {'; '.join(wrong)}." if wrong else ""
     return Settings(**chosen), said
+
+
+_RIGHT = {
+    "theme": "one of " + ", ".join(MODES),
+    "editor": "one of " + ", ".join(EditorKind),
+    "editor_command": "a text",
+}
+"""Right values of the settings that are not true or false."""
+
+
+def _is_right(name: str, value: object) -> bool:
+    if name == "theme":
+        return value in MODES
+    return isinstance(value, str if name == "editor_command" else bool) and name != "editor"
 
 
 class SettingsStore(QObject):

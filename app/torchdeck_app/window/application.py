@@ -205,7 +205,7 @@ class WindowApplication(QObject):
         self._importer = Importer(self)
         entries = make_entries(self.theme, self.operations, home, self.run_list)
         self.window = MainWindow(self.theme, self.operations, entries, self._importer)
-        self.connections = Connections(self.window.stack)
+        self.connections = Connections(self.window.stack, lambda: self.store.settings.chosen_editor)
         own = OwnActions(self.window, self.store, self.connections.open_path, self.theme, self.operations)
         self.window.set_own_actions(own.menus())
         self._opens: Path | None = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, cast
 
 from PySide6.QtCore import QObject, SignalInstance
 
+from torchdeck.use_cases.opening.editor_choice import Editor
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.window.page_stack import PageStack
 
@@ -38,6 +40,8 @@ class ShowsRuns(Protocol):
 
     def open_run(self, run_id: str) -> None: ...
 
+    def use_editor(self, editor: Callable[[], Editor]) -> None: ...
+
 
 class NamesRuns(Protocol):
     """Interface of the Nodes page as used by the window."""
@@ -49,8 +53,10 @@ class NamesRuns(Protocol):
 class Connections(QObject):
     """Router that shows the right page and hands it the request once it is created."""
 
-    def __init__(self, stack: PageStack) -> None:
+    def __init__(self, stack: PageStack, editor: Callable[[], Editor] = Editor) -> None:
+        """Connect pages once they are made; `editor` returns the one that the user has chosen."""
         super().__init__(stack)
+        self._editor = editor
         self._stack = stack
         stack.made.connect(self._connect)
 
@@ -80,6 +86,7 @@ class Connections(QObject):
             cast("Launches", place).run_started.connect(self.open_run)
         elif name == RUNS:
             runs = cast("ShowsRuns", place)
+            runs.use_editor(self._editor)
             runs.clone_asked.connect(self.clone)
             runs.launch_asked.connect(lambda: self._stack.show_page(LAUNCH))
         elif name == NODES:

@@ -11,6 +11,7 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import AttemptLayout, RunLayout
 from torchdeck.runs import reasons
 from torchdeck.runs.failures.chapter import LONGEST_LINE, Advice, Program, Recognised, Source, recognise
+from torchdeck.runs.failures.code_place import CodePlace
 from torchdeck.runs.failures.first_to_leave import first_to_leave
 from torchdeck.runs.failures.own_code import Front, how_to_go_on, own_exception, point
 from torchdeck.runs.run_state import RankExit, RunState
@@ -155,6 +156,8 @@ class FailureReport:
     others: tuple[str, ...]
     """How other ranks ended, and the last line of each on standard error."""
     advice: Recognised | None
+    place: CodePlace | None = None
+    """Last line of the user's own code in the traceback."""
 
 
 def read_failure(layout: RunLayout, view: RunView, front: Front = Front.WINDOW) -> FailureReport | None:
@@ -178,7 +181,14 @@ def read_failure(layout: RunLayout, view: RunView, front: Front = Front.WINDOW) 
         traceback=failure.traceback.rstrip() if failure is not None else "",
         others=_others(layout, view),
         advice=diagnose(layout, view, front),
+        place=failed_place(view),
     )
+
+
+def failed_place(view: RunView) -> CodePlace | None:
+    """Return the line of the user's own code at which a run failed; None if its failure names none."""
+    found = own_exception(view.first_failure) if view.first_failure is not None else None
+    return None if found is None else CodePlace(found.file, found.line)
 
 
 def _others(layout: RunLayout, view: RunView) -> tuple[str, ...]:

@@ -324,7 +324,7 @@ def test_a_directory_removed_while_shown_is_said(qtbot: QtBot, opened: Opened, t
     qtbot.waitUntil(lambda: "removed" in page.header.doing_now)
     assert not page.header.buttons[RunCommand.CLONE].isEnabled()
     able = {what: button.isEnabled() for what, button in page.card.buttons.items()}
-    assert able == {"resume": False, "clone": False, "log": False, "copy": True}
+    assert able == {"resume": False, "clone": False, "log": False, "source": False, "copy": True}
     qtbot.waitUntil(lambda: len(place.table.model.entries) == 1)
 
 

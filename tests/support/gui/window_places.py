@@ -1,6 +1,6 @@
 """Places of the window by themselves, for tests of what is around them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout
 
+from torchdeck.use_cases.opening.editor_choice import Editor
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.window.page_stack import PageEntry
 
@@ -57,6 +58,9 @@ class FakePage(Page):
 
     def open_path(self, path: Path) -> None:
         self.done.append(path)
+
+    def use_editor(self, editor: Callable[[], Editor]) -> None:
+        """As the Runs place."""
 
     def open_text(self, text: str, path: Path | None, name: str) -> None:
         self.done.append((text, path, name))

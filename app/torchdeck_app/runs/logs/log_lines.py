@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from pathlib import PurePath
 
-from PySide6.QtCore import QEvent, QRect, Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QContextMenuEvent,
     QFontMetrics,
     QKeyEvent,
     QMouseEvent,
@@ -16,35 +16,16 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QMenu, QWidget
 
-from torchdeck.runs.logs.line_pattern import LinePattern, SlowPatternError
+from torchdeck.runs.failures.code_place import CodePlace, place_in
+from torchdeck.runs.logs.line_pattern import LinePattern
 from torchdeck.runs.logs.merged import LogLine
-from torchdeck_app.runs.logs.messages import LogPage, level
+from torchdeck.shown_text import shown_line
+from torchdeck_app.runs.logs.log_row import MARGIN, Highlight, RowPainter
+from torchdeck_app.runs.logs.messages import LogPage
 from torchdeck_app.theme.fonts import Type, font
-from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
-
-SECONDS = 0.05
-"""Maximum seconds to search one line while painting."""
-
-
-class Highlight:
-    """Pattern to highlight, or none; one that takes too long is not tried again."""
-
-    def __init__(self, pattern: LinePattern | None = None) -> None:
-        self._pattern = pattern
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the spans to highlight as (start, end), end exclusive."""
-        if self._pattern is None:
-            return []
-        try:
-            return self._pattern.spans(text, SECONDS)
-        except SlowPatternError:
-            self._pattern = None
-            return []
-
 
 AHEAD = 2
 """Viewport heights requested above and below the visible rows."""
@@ -61,6 +42,8 @@ class LogArea(QAbstractScrollArea):
     """Emitted with the Unix time of the clicked line, or None if it has none."""
     copy_asked = Signal(int, int)
     """Emitted with the first and last row to copy."""
+    source_asked = Signal(object, int)
+    """Emitted with the CodePlace that a line names, and the line's rank."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -205,6 +188,27 @@ class LogArea(QAbstractScrollArea):
             self._current = self._row_at(event.position().y())
             self.viewport().update()
 
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._open_source()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 - Qt's name
+        """Offer what the line allows; by the keyboard it is the current one."""
+        if event.reason() == QContextMenuEvent.Reason.Mouse:
+            self._current = self._anchor = self._row_at(event.pos().y())
+            self.viewport().update()
+        self.menu().popup(event.globalPos())
+
+    def menu(self) -> QMenu:
+        """Create the context menu of the current line, which deletes itself."""
+        menu, place = QMenu(self), self._place_named()
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        where = "" if place is None else f"{shown_line(PurePath(place.file).name)}:{place.line} "
+        opening = menu.addAction(f"&Open {where.replace('&', '&&')}in the editor", self._open_source)
+        opening.setEnabled(place is not None)
+        menu.addAction("&Copy", lambda: self.copy_asked.emit(*sorted((self._anchor, self._current))))
+        return menu
+
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         bar = self.verticalScrollBar()
         key = event.key()
@@ -223,6 +227,8 @@ class LogArea(QAbstractScrollArea):
         elif key == Qt.Key.Key_A and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             self._anchor, self._current = 0, max(0, self._total - 1)
             self.viewport().update()
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._place_named() is not None:
+            self._open_source()
         elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
             step = 48 if key == Qt.Key.Key_Right else -48
             self.horizontalScrollBar().setValue(self.horizontalScrollBar().value() + step)
@@ -230,6 +236,16 @@ class LogArea(QAbstractScrollArea):
             super().keyPressEvent(event)
 
     # inside
+
+    def _place_named(self) -> CodePlace | None:
+        """Return the place in code that the current line names."""
+        line = self._line(self._current)
+        return None if line is None else place_in(line.text)
+
+    def _open_source(self) -> None:
+        line, place = self._line(self._current), self._place_named()
+        if line is not None and place is not None:
+            self.source_asked.emit(place, line.source.rank)
 
     @property
     def _height(self) -> int:
@@ -322,67 +338,3 @@ class LogArea(QAbstractScrollArea):
         several = page is not None and len(page.ranks) > 1 and page.choice.rank is None
         columns = 9 + (1 + len(f"r{max(page.ranks)}") if several and page is not None else 0)
         return MARGIN + columns * QFontMetrics(self.font()).horizontalAdvance("0") + MARGIN
-
-
-MARGIN = 8
-_CLOCK = 9
-"""Letters of the time and the space after it."""
-
-
-@dataclass(frozen=True)
-class RowPainter:
-    """Values shared by all rows of one repaint."""
-
-    painter: QPainter
-    palette: Palette
-    metrics: QFontMetrics
-    gutter: int
-    """Pixels before the text."""
-    width: int
-    shifted: int
-    """Horizontal scroll offset of the text in pixels."""
-    highlight: Highlight
-
-    def draw(self, line: LogLine | None, y: int, *, chosen: bool, marked: bool) -> None:
-        """Draw a line, or a placeholder for a missing one, with its top at `y`."""
-        height = self.metrics.height() + 2
-        if chosen:
-            self.painter.fillRect(QRect(0, y, self.width, height), QColor(self.palette.selection))
-        base = y + self.metrics.ascent() + 1
-        if line is None:
-            self.painter.setPen(QColor(self.palette.quiet))
-            self.painter.drawText(MARGIN, base, "…")
-        else:
-            self._draw_text(line.text, y, height)
-            ground = self.palette.selection if chosen else self.palette.surface
-            self.painter.fillRect(QRect(0, y, self.gutter - MARGIN, height), QColor(ground))
-            self._draw_gutter(line, base)
-        if marked:
-            self.painter.fillRect(QRect(0, y, 3, height), QColor(self.palette.accent))
-
-    def _draw_gutter(self, line: LogLine, base: int) -> None:
-        advance = self.metrics.horizontalAdvance("0")
-        self.painter.setPen(QColor(self.palette.secondary))
-        if line.time is not None:
-            stamp = time.strftime("%H:%M:%S", time.localtime(line.time))
-            self.painter.drawText(MARGIN, base, stamp)
-        if self.gutter > 2 * MARGIN + _CLOCK * advance:
-            colours = self.palette.series
-            self.painter.setPen(QColor(colours[line.source.rank % len(colours)]))
-            self.painter.drawText(MARGIN + _CLOCK * advance, base, f"r{line.source.rank}")
-
-    def _draw_text(self, whole: str, y: int, height: int) -> None:
-        painter, metrics = self.painter, self.metrics
-        text = whole.expandtabs(8)
-        advance = max(1, metrics.horizontalAdvance("0"))
-        x = self.gutter - self.shifted
-        # of a very long line only the visible part is laid out
-        skipped = max(0, -x // advance - 1)
-        text = text[skipped : skipped + self.width // advance + 4]
-        x += skipped * advance
-        for first, last in self.highlight.spans(text):
-            left = x + metrics.horizontalAdvance(text[:first])
-            width = metrics.horizontalAdvance(text[first:last])
-            painter.fillRect(QRect(left, y, width, height), QColor(self.palette.groups[1]))
-        painter.setPen(QColor(self.palette.named(level(whole))))
-        painter.drawText(x, y + metrics.ascent() + 1, text)

@@ -26,6 +26,9 @@ from torchdeck_app.widgets.panel import EmptyState, label
 class LogView(RunPanel):
     """Panel with the lines of all ranks or of one: followed, searched and coloured by level."""
 
+    source_asked = Signal(object, int)
+    """Emitted with a CodePlace that a line names, to open it, and the line's rank."""
+
     def __init__(self, theme: Theme, layout: RunLayout, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._run = layout.root.name
@@ -123,6 +126,7 @@ class LogView(RunPanel):
         area.wanted.connect(lambda first, count: worker.order(LogReader.want, (first, count)))
         area.copy_asked.connect(lambda first, last: worker.order(LogReader.copy, (first, last)))
         area.picked.connect(self.cursor_moved)
+        area.source_asked.connect(self.source_asked)
 
     def _add_shortcuts(self) -> None:
         for keys, call in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QGuiApplication, QResizeEvent
+from PySide6.QtGui import QGuiApplication, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.runs.failure import FailureReport
+from torchdeck.runs.failures.code_place import place_in
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.abilities import Abilities, RunCommand
 from torchdeck_app.theme.fonts import Type, font
@@ -37,8 +38,22 @@ _TIPS = {
     "resume": "Continue from the newest complete checkpoint (Ctrl+R)",
     "clone": "Open this run's configuration in Launch, to change it (Ctrl+D)",
     "log": "Show the log at the first error",
+    "source": "Open your editor at the last line of your own code; a double-click on a frame opens that one",
 }
 _GONE = "the run's directory was removed"
+
+
+class TracebackText(QPlainTextEdit):
+    """Traceback of which a double-click on a frame chooses its place."""
+
+    frame_chosen = Signal(object)
+    """Emitted with a CodePlace."""
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        super().mouseDoubleClickEvent(event)
+        place = place_in(self.cursorForPosition(event.position().toPoint()).block().text())
+        if place is not None:
+            self.frame_chosen.emit(place)
 
 
 class FailureCard(QFrame):
@@ -47,6 +62,8 @@ class FailureCard(QFrame):
     command_asked = Signal(object)
     """Emitted with a RunCommand."""
     log_asked = Signal()
+    source_asked = Signal(object)
+    """Emitted with a CodePlace, to open it in the editor."""
     folded = Signal(bool)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -62,7 +79,8 @@ class FailureCard(QFrame):
         self._fold.setCheckable(True)
         self._fold.toggled.connect(self._fold_away)
         self._message = _plain()
-        self.traceback = QPlainTextEdit()
+        self.traceback = TracebackText()
+        self.traceback.frame_chosen.connect(self.source_asked)
         self.traceback.setReadOnly(True)
         self.traceback.setFont(font(Type.MONO))
         self.traceback.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
@@ -79,6 +97,7 @@ class FailureCard(QFrame):
             "resume": self._button("Resume", _TIPS["resume"]),
             "clone": self._button("Clone", _TIPS["clone"]),
             "log": self._button("Show log", _TIPS["log"]),
+            "source": self._button("Open in editor", _TIPS["source"]),
             "copy": self._button("Copy", "Copy headline and traceback"),
         }
         self._body = self._scrolled()
@@ -111,6 +130,7 @@ class FailureCard(QFrame):
         self._others.setText("\n".join(report.others))
         for widget in (self._others_title, self._others):
             widget.setVisible(bool(report.others))
+        self.buttons["source"].setVisible(report.place is not None)
         self._show_advice(report)
         tells = bool(report.message or report.traceback or report.others or report.advice)
         self._fold.setVisible(tells)
@@ -119,7 +139,7 @@ class FailureCard(QFrame):
 
     def enable(self, able: Abilities, *, is_gone: bool = False) -> None:
         """Enable the actions the run allows now; none if its directory was removed."""
-        for what in ("clone", "log"):
+        for what in ("clone", "log", "source"):
             set_enabled(self.buttons[what], self, on=not is_gone)
             self.buttons[what].setToolTip(f"Not now: {_GONE}" if is_gone else _TIPS[what])
         if is_gone:
@@ -170,6 +190,10 @@ class FailureCard(QFrame):
         self._draw()
         self.folded.emit(folded)
 
+    def _ask_source(self) -> None:
+        if self.report is not None and self.report.place is not None:
+            self.source_asked.emit(self.report.place)
+
     def _copy(self) -> None:
         if self.report is not None:
             parts = (self.report.headline, self.report.message, self.report.traceback)
@@ -217,6 +241,7 @@ class FailureCard(QFrame):
         self.buttons["resume"].clicked.connect(lambda: self.command_asked.emit(RunCommand.RESUME))
         self.buttons["clone"].clicked.connect(lambda: self.command_asked.emit(RunCommand.CLONE))
         self.buttons["log"].clicked.connect(self.log_asked)
+        self.buttons["source"].clicked.connect(self._ask_source)
         self.buttons["copy"].clicked.connect(self._copy)
         head.addWidget(self._fold)
         column = QVBoxLayout(self)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QSplitter, QTabWidget, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.failure import FailureReport, read_failure
+from torchdeck.runs.failures.code_place import CodePlace
 from torchdeck.runs.goodput.reading import read_goodput
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.run_timeline import Happening
@@ -229,6 +230,8 @@ class RunPage(QWidget):
         self.header.origin_asked.connect(self.run_asked)
         self.card.command_asked.connect(self.command_asked)
         self.card.log_asked.connect(self._show_first_error)
+        self.card.source_asked.connect(self._open_failed_source)
+        self.logs.source_asked.connect(self._open_source)
         self.card.folded.connect(lambda _folded: self._arrange())
         self.checkpoints.resume_asked.connect(lambda: self.command_asked.emit(RunCommand.RESUME))
         self.checkpoints.clone_asked.connect(self.clone_from_asked)
@@ -313,6 +316,14 @@ class RunPage(QWidget):
         self.tabs.setCurrentWidget(self.logs)
         report = self.card.report
         self.logs.show_first_error(None if report is None else report.rank)
+
+    def _open_failed_source(self, place: CodePlace) -> None:
+        report = self.card.report
+        self._open_source(place, None if report is None else report.rank)
+
+    def _open_source(self, place: CodePlace, rank: int | None) -> None:
+        self.say_failed("")
+        self._commands.outside.open_source(self.run_layout, place, rank)
 
     def _turn_to(self, _index: int) -> None:
         if self._is_entered:

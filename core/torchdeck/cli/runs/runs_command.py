@@ -22,6 +22,7 @@ from torchdeck.cli.runs import show as runs_show
 from torchdeck.cli.runs import stacks as runs_stacks
 from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.cli.runs.fencing import keep_fencing
+from torchdeck.cli.runs.opening import editor as runs_editor
 from torchdeck.cli.runs.removal import delete as runs_delete
 from torchdeck.cli.runs.removal import space as runs_space
 from torchdeck.cli.runs.removal import trash as runs_trash
@@ -43,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its commands to the command line."""
     parser = subparsers.add_parser(
         "runs",
-        help="list, show, attach, stop, resume, clone, pull, edit, delete, space, report, diff, logs …",
+        help="list, show, attach, stop, resume, clone, pull, edit, delete, space, report, diff, open …",
         description="The runs of this Torchdeck home. ID is a run's id, a unique prefix of it, its name, or "
         "`latest`.",
     )
@@ -62,6 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     runs_space.add_parser(commands)
     runs_report.add_parser(commands)
     runs_diff.add_parser(commands)
+    runs_editor.add_parser(commands)
 
 
 # `torchdeck runs attach`, `stop` and `resume`.

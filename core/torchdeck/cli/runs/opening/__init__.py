@@ -1,0 +1,1 @@
+"""Commands that open what belongs to a run in the user's own programs."""
