@@ -63,6 +63,7 @@ class NodeGrid(QStackedWidget):
     clean_asked = Signal(str)
     edit_asked = Signal(str)
     remove_asked = Signal(str)
+    terminal_asked = Signal(str)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -114,6 +115,7 @@ class NodeGrid(QStackedWidget):
         card.clean_asked.connect(self.clean_asked)
         card.edit_asked.connect(self.edit_asked)
         card.remove_asked.connect(self.remove_asked)
+        card.terminal_asked.connect(self.terminal_asked)
         return card
 
 
@@ -178,6 +180,7 @@ class NodeCard(Panel):
     clean_asked = Signal(str)
     edit_asked = Signal(str)
     remove_asked = Signal(str)
+    terminal_asked = Signal(str)
 
     def __init__(self, theme: Theme, name: str, entry: NodeEntry, parent: QWidget | None = None) -> None:
         super().__init__("", parent)
@@ -323,12 +326,13 @@ class NodeCard(Panel):
         self._badge = StateBadge(self._theme)
         self.menu_button = QToolButton()
         self.menu_button.setText("⋯")
-        self.menu_button.setToolTip("Edit, remove, look again")
+        self.menu_button.setToolTip("Edit, remove, look again, open a terminal")
         self.menu_button.setAccessibleName(f"What can be done with {self.name}")
         self.menu_button.setProperty("role", "sign")
         menu = QMenu(self.menu_button)
         menu.addAction("Edit …").triggered.connect(lambda: self.edit_asked.emit(self.name))
         menu.addAction("Try again").triggered.connect(lambda: self.help_asked.emit(self.name))
+        menu.addAction("Open a terminal").triggered.connect(lambda: self.terminal_asked.emit(self.name))
         menu.addAction("Remove …").triggered.connect(lambda: self.remove_asked.emit(self.name))
         self.menu_button.clicked.connect(
             lambda: menu.popup(self.menu_button.mapToGlobal(self.menu_button.rect().bottomLeft()))

@@ -43,6 +43,7 @@ from torchdeck_app.nodes.node_cards import NodeGrid
 from torchdeck_app.nodes.node_dialog import NodeDialog
 from torchdeck_app.nodes.node_removal import Removal
 from torchdeck_app.nodes.node_sight import NodeSight
+from torchdeck_app.nodes.node_terminals import NodeTerminals
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
 from torchdeck_app.widgets.help import ErrorLine, page_of
@@ -104,6 +105,7 @@ class NodesPage(Page):
         self.ending = ProcessEnding(
             self, operations, self._logins, reported=self.bar.say, run_asked=self.run_asked.emit
         )
+        self.terminals = NodeTerminals(operations, home, self.bar.say)
         self._actions = self._make_actions()
         self._lay_out()
         self._connect()
@@ -220,6 +222,7 @@ class NodesPage(Page):
         self.board.clean_asked.connect(self._clean)
         self.board.edit_asked.connect(self.edit_node)
         self.board.remove_asked.connect(self.removal.ask)
+        self.board.terminal_asked.connect(self.terminals.open)
 
     def _choose(self, _index: int) -> None:
         self._has_chosen = True

@@ -41,6 +41,7 @@ class RunCommand(StrEnum):
     FREE_SPACE = "free_space"
     REPORT = "report"
     FOLDER = "folder"
+    TERMINAL = "terminal"
     COPY_ID = "copy_id"
     FILTER = "filter"
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
-from PySide6.QtCore import QObject, QUrl, Signal
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtCore import QObject, Qt, QUrl, Signal
+from PySide6.QtGui import QCursor, QDesktopServices
+from PySide6.QtWidgets import QMenu, QWidget
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.failures.code_place import CodePlace
 from torchdeck.use_cases.opening.editor import EditorUrl
 from torchdeck.use_cases.opening.editor_choice import Editor
 from torchdeck.use_cases.opening.programs import Programs
+from torchdeck.use_cases.opening.shell import open_terminal, run_shell, shell_nodes
 from torchdeck.use_cases.opening.start import editor_at, start_editor
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.widgets.help import page_of
+from torchdeck_app.widgets.labels import control_text
+
+T = TypeVar("T")
 
 
 class OutsidePrograms(QObject):
-    """Opens an editor for runs, off the GUI thread."""
+    """Opens editors and terminals for runs, off the GUI thread."""
 
     failed = Signal(str, str, str)
     """Emitted with a run's id, why nothing was opened, and the page of the documentation that helps."""
@@ -34,17 +41,49 @@ class OutsidePrograms(QObject):
         """Open the editor at a place that the output of a rank names."""
         editor, run_id = self.editor(), layout.root.name
 
-        def call(_progress: object, _cancel: object) -> EditorUrl | None:
+        def call() -> EditorUrl | None:
             found = editor_at(layout, place, rank, editor, self.programs)
             if isinstance(found, EditorUrl):
                 return found
             start_editor(found, self.programs)
             return None
 
+        self._run(layout, "opening the editor", call, lambda found: self._open_url(run_id, found))
+
+    def ask_terminal(self, layout: RunLayout, owner: QWidget) -> None:
+        """Open a terminal on the run's node; of several, the user chooses one in a menu."""
+
+        def chosen(nodes: tuple[str, ...]) -> None:
+            if len(nodes) == 1:
+                self.open_terminal(layout, nodes[0])
+            else:
+                self.node_menu(layout, nodes, owner).popup(QCursor.pos())
+
+        self._run(layout, "looking for the run's nodes", lambda: shell_nodes(layout), chosen)
+
+    def node_menu(self, layout: RunLayout, nodes: Sequence[str], owner: QWidget) -> QMenu:
+        """Create the menu of a run's nodes, which deletes itself."""
+        menu = QMenu(owner)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setAccessibleName("Open a terminal on")
+        for node in nodes:
+            menu.addAction(control_text(node), partial(self.open_terminal, layout, node))
+        return menu
+
+    def open_terminal(self, layout: RunLayout, node: str) -> None:
+        """Open a terminal in the run's folder and Python environment on a node."""
+
+        def call() -> None:
+            open_terminal(run_shell(layout, node, self.programs), self.programs)
+
+        self._run(layout, "opening a terminal", call, lambda _: None)
+
+    def _run(self, layout: RunLayout, name: str, call: Callable[[], T], done: Callable[[T], None]) -> None:
+        run_id = layout.root.name
         self._operations.run(
-            "opening the editor",
-            call,
-            done=lambda found: self._open_url(run_id, found),
+            name,
+            lambda _progress, _cancel: call(),
+            done=done,
             failed=lambda error: self.failed.emit(run_id, f"Nothing was opened: {error}", page_of(error)),
         )
 

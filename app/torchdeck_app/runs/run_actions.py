@@ -99,6 +99,13 @@ _ALL = (
         "folder",
         "Show the run's directory in the file manager",
     ),
+    (
+        RunCommand.TERMINAL,
+        "Open a &terminal",
+        "Ctrl+Alt+J",
+        "",
+        "Start a shell in the folder and Python environment of the run, on its node",
+    ),
     (RunCommand.COPY_ID, "Copy &id", "Ctrl+Shift+C", "", "Copy the run's id to the clipboard"),
     (RunCommand.FILTER, "&Filter", "Ctrl+Shift+F", "search", "Filter the list of runs"),
 )
@@ -122,6 +129,7 @@ _MENU = (
         RunCommand.BASELINE,
         RunCommand.REPORT,
         RunCommand.FOLDER,
+        RunCommand.TERMINAL,
         RunCommand.COPY_ID,
     ),
     (RunCommand.DELETE, RunCommand.TRASH, RunCommand.FREE_SPACE),
@@ -166,7 +174,7 @@ class RunActions:
             self._set_able(name, [each.why_not(name) for each in able])
         alone = len(entries) == 1
         self._by_name[RunCommand.CLONE].setEnabled(alone and not able[0].clone)
-        for name in (RunCommand.BASELINE, RunCommand.FOLDER):
+        for name in (RunCommand.BASELINE, RunCommand.FOLDER, RunCommand.TERMINAL):
             self._by_name[name].setEnabled(alone)
         for name in _OF_ANY:
             self._by_name[name].setEnabled(bool(entries))

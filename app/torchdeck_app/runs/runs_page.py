@@ -282,6 +282,7 @@ class RunsPage(Page):
                 RunCommand.BASELINE: partial(self.shown.toggle_baseline, entry.id),
                 RunCommand.RESUME_WITH: partial(self.questions.ask_arguments, entry.layout, program),
                 RunCommand.PROFILE_RANKS: partial(self.questions.ask_ranks, entry.layout),
+                RunCommand.TERMINAL: partial(self.commands.outside.ask_terminal, entry.layout, self),
                 RunCommand.FOLDER: partial(self.commands.open_folder, entry.layout),
             }
         if command in own:

@@ -79,4 +79,18 @@ def _trusted(connection: Starts, home: Path, path: str, limit: float) -> Trusted
         if not digest:
             return None
         trust_list.add_node_script(script, digest)
+    return _content(script, digest)
+
+
+def known_content(home: Path, node: str, path: str) -> TrustedContent:
+    """Return the content that an activation script may have, without a connection; none if it was never used.
+
+    Raises:
+        TrustError: the trust list cannot be read.
+    """
+    script = NodeScript(node, path)
+    return _content(script, TrustList(home).node_scripts().get(script))
+
+
+def _content(script: NodeScript, digest: str | None) -> TrustedContent:
     return TrustedContent(digest or "none", f"read it, then `torchdeck trust add {shlex.quote(str(script))}`")

@@ -1,5 +1,6 @@
 """Lines of code, opened in the user's editor from the failure card and the logs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ from support.values.histories import agent_started, ended, failure, finished, st
 from support.values.run_homes import add_run, run_id
 from torchdeck.contract.layout import RunLayout
 from torchdeck.use_cases.opening.editor_choice import Editor, EditorKind
+from torchdeck.use_cases.opening.programs import Programs
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.nodes.nodes_page import NodesPage
+from torchdeck_app.runs.abilities import RunCommand
 from torchdeck_app.runs.page.run_page import RunPage
+from torchdeck_app.theme.theme import Theme
 
 
 class Handler(QObject):
@@ -101,3 +107,53 @@ def test_a_line_of_the_log_opens_the_editor(
     area.go_to(1)
     QTest.keyClick(area, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: "is not a file on this machine" in page.problem.text())
+
+
+def noted_terminal(folder: Path) -> tuple[Programs, Path]:
+    """Programs of which the terminal notes its last words, and the file of the notes."""
+    notes, program = folder / "notes", folder / "terminal"
+    program.write_text(f'#!/bin/sh\nfor word; do :; done\necho "$word" >>{notes}\n')
+    program.chmod(0o755)
+    return Programs({"TERMINAL": str(program)}, lambda name: f"/usr/bin/{name}"), notes
+
+
+@pytest.mark.processes
+def test_a_terminal_is_opened_on_the_node_of_the_run(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    layout = add_run(home, 1)
+    place = opened(home)
+    page_of(qtbot, place, 1)
+    place.commands.outside.programs, notes = noted_terminal(tmp_path)
+    node = {"name": "localhost", "command": ["/venv/bin/python"]}
+    layout.plan.write_text(json.dumps({"nodes": [node]}))
+    place.actions_of_runs[RunCommand.TERMINAL].trigger()
+    qtbot.waitUntil(lambda: notes.exists() and notes.read_text() == "/venv/bin\n", timeout=20_000)
+    menu = place.commands.outside.node_menu(layout, ("localhost", "gpu&1"), place)
+    assert [action.text() for action in menu.actions()] == ["localhost", "gpu&&1"]
+    menu.actions()[0].trigger()
+    qtbot.waitUntil(lambda: notes.read_text() == "/venv/bin\n" * 2, timeout=20_000)
+    menu.close()
+
+
+def test_without_a_terminal_the_page_says_so(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    add_run(tmp_path, 1)
+    place = opened(tmp_path)
+    page = page_of(qtbot, place, 1)
+    place.commands.outside.programs = Programs({}, lambda _name: None)
+    place.actions_of_runs[RunCommand.TERMINAL].trigger()
+    qtbot.waitUntil(lambda: "no terminal program was found" in page.problem.text())
+
+
+@pytest.mark.processes
+def test_a_terminal_is_opened_on_a_node(
+    qtbot: QtBot, theme: Theme, operations: Operations, tmp_path: Path
+) -> None:
+    (tmp_path / "nodes.toml").write_text('version = 1\n[nodes.gpu1]\naddress = "gpu1.invalid"\n')
+    page = NodesPage(theme, operations, tmp_path)
+    qtbot.addWidget(page)
+    page.terminals.programs, notes = noted_terminal(tmp_path)
+    page.terminals.open("gpu1")
+    qtbot.waitUntil(lambda: notes.exists() and "base64 -d" in notes.read_text(), timeout=20_000)
+    page.terminals.open("gone")
+    qtbot.waitUntil(lambda: "No terminal was opened" in page.bar.text.text())
+    page.closing()

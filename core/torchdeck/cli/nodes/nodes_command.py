@@ -15,6 +15,7 @@ from torchdeck.cli.nodes import import_hosts as nodes_import
 from torchdeck.cli.nodes import listing as nodes_list
 from torchdeck.cli.nodes import monitor as nodes_monitor
 from torchdeck.cli.nodes import probe as nodes_probe
+from torchdeck.cli.nodes import shell as nodes_shell
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -36,3 +37,4 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     nodes_end.add_parser(commands)
     nodes_free.add_parser(commands)
     nodes_clean.add_parser(commands)
+    nodes_shell.add_parser(commands)
