@@ -42,6 +42,7 @@ class RunCommand(StrEnum):
     REPORT = "report"
     FOLDER = "folder"
     TERMINAL = "terminal"
+    FILES = "files"
     COPY_ID = "copy_id"
     FILTER = "filter"
 

@@ -100,6 +100,13 @@ _ALL = (
         "Show the run's directory in the file manager",
     ),
     (
+        RunCommand.FILES,
+        "F&iles on its nodes …",
+        "Ctrl+Alt+F",
+        "",
+        "Browse the run's directory on each node, and fetch files from there",
+    ),
+    (
         RunCommand.TERMINAL,
         "Open a &terminal",
         "Ctrl+Alt+J",
@@ -129,6 +136,7 @@ _MENU = (
         RunCommand.BASELINE,
         RunCommand.REPORT,
         RunCommand.FOLDER,
+        RunCommand.FILES,
         RunCommand.TERMINAL,
         RunCommand.COPY_ID,
     ),
@@ -174,7 +182,7 @@ class RunActions:
             self._set_able(name, [each.why_not(name) for each in able])
         alone = len(entries) == 1
         self._by_name[RunCommand.CLONE].setEnabled(alone and not able[0].clone)
-        for name in (RunCommand.BASELINE, RunCommand.FOLDER, RunCommand.TERMINAL):
+        for name in (RunCommand.BASELINE, RunCommand.FOLDER, RunCommand.FILES, RunCommand.TERMINAL):
             self._by_name[name].setEnabled(alone)
         for name in _OF_ANY:
             self._by_name[name].setEnabled(bool(entries))

@@ -20,6 +20,7 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.runs.abilities import Abilities, RunCommand, abilities
 from torchdeck_app.runs.elsewhere.attach_elsewhere import RunsElsewhere
+from torchdeck_app.runs.elsewhere.files_dialog import FilesDialog
 from torchdeck_app.runs.elsewhere.watch_training import WatchedTrainings
 from torchdeck_app.runs.listing.no_runs import no_runs
 from torchdeck_app.runs.listing.report_file import RunReports
@@ -282,6 +283,7 @@ class RunsPage(Page):
                 RunCommand.BASELINE: partial(self.shown.toggle_baseline, entry.id),
                 RunCommand.RESUME_WITH: partial(self.questions.ask_arguments, entry.layout, program),
                 RunCommand.PROFILE_RANKS: partial(self.questions.ask_ranks, entry.layout),
+                RunCommand.FILES: partial(self._open_files, entry),
                 RunCommand.TERMINAL: partial(self.commands.outside.ask_terminal, entry.layout, self),
                 RunCommand.FOLDER: partial(self.commands.open_folder, entry.layout),
             }
@@ -302,6 +304,9 @@ class RunsPage(Page):
         """Show what takes room; runs are deleted as in the list, which says why some are not."""
         rows, say = self.table.model.rows, self.table.say_problem
         SpaceDialog(self._operations, rows, self._delete, say, self).open()
+
+    def _open_files(self, entry: RunEntry) -> None:
+        FilesDialog(self._operations, self._logins, entry.layout, entry.name, self).open()
 
     def _delete(self, entries: Sequence[RunEntry]) -> None:
         """Delete the runs that can be deleted, and report why the others cannot."""

@@ -23,6 +23,7 @@ from torchdeck.cli.runs import stacks as runs_stacks
 from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.opening import editor as runs_editor
+from torchdeck.cli.runs.opening import files as runs_files
 from torchdeck.cli.runs.opening import shell as runs_shell
 from torchdeck.cli.runs.removal import delete as runs_delete
 from torchdeck.cli.runs.removal import space as runs_space
@@ -66,6 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     runs_diff.add_parser(commands)
     runs_editor.add_parser(commands)
     runs_shell.add_parser(commands)
+    runs_files.add_parser(commands)
 
 
 # `torchdeck runs attach`, `stop` and `resume`.
