@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,9 +11,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 
-from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.follower import RunFollower
 from torchdeck.trainers.resume import UnknownResumeError
 from torchdeck.use_cases.attach import attach
 from torchdeck.use_cases.delete import (
@@ -24,16 +21,17 @@ from torchdeck.use_cases.delete import (
     restore,
 )
 from torchdeck.use_cases.elsewhere.watch import end_watch
-from torchdeck.use_cases.resume import keep_arguments, resume
+from torchdeck.use_cases.resume import SecretsWantedError, keep_arguments, resume
+from torchdeck.use_cases.start import keep_secrets
 from torchdeck.use_cases.stop import PendingStop, StopRequest, begin_stop
 from torchdeck.use_cases.ui import Ui
-from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.runs.abilities import RunCommand
 from torchdeck_app.runs.outside import OutsidePrograms
 from torchdeck_app.runs.rank_reports import profile_report, stacks_report
+from torchdeck_app.runs.request_carriers import Carried, RequestCarriers
 from torchdeck_app.runs.run_configuration import clone_text
 from torchdeck_app.widgets.help import page_of
 
@@ -70,6 +68,8 @@ class RunCommands(QObject):
     """Emitted with a run's id, why the command failed, and the page of the documentation that helps."""
     arguments_wanted = Signal(object, str)
     """Emitted with a run's layout and its script, if it is not known how that continues from a checkpoint."""
+    secrets_wanted = Signal(object, object)
+    """Emitted with MissingSecrets, and what resumes the run once `use_secrets` was called."""
     reported = Signal(str, str)
     """Emitted with a run's id and what came of a command whose effect its page does not show."""
     under_way_changed = Signal()
@@ -82,6 +82,8 @@ class RunCommands(QObject):
         self._logins = logins
         self._asked: set[tuple[str, str]] = set()
         self._is_closed = False
+        self._secrets: dict[str, str] = {}
+        """Entered by the user; kept until the window is closed."""
         self.outside = OutsidePrograms(operations, self)
         self.outside.failed.connect(self.failed)
         self._carriers = RequestCarriers(self)
@@ -133,12 +135,30 @@ class RunCommands(QObject):
         """Resume from the newest complete checkpoint; a script with `arguments`, which its run file may
         keep.
         """
+        secrets = dict(self._secrets)
 
         def call(ui: Ui) -> str:
-            resume(layout, ORIGIN, ui, arguments)
+            resume(layout, ORIGIN, ui, arguments, secrets)
             return keep_arguments(layout, arguments) if keep else ""
 
-        self._run(layout, RunCommand.RESUME, call)
+        def failed(error: Exception) -> None:
+            if isinstance(error, SecretsWantedError):
+                again = partial(self.resume, layout, arguments, keep=keep)
+                self.secrets_wanted.emit(error.missing, again)
+            else:
+                self._fail(layout, error)
+
+        self._run(layout, RunCommand.RESUME, call, failed)
+
+    def use_secrets(self, values: Mapping[str, str], *, keep: bool) -> None:
+        """Give runs these values from now on; with `keep` the keyring has them, too."""
+        self._secrets.update(values)
+        if keep:
+            self._operations.run(
+                "keeping secrets",
+                lambda _progress, _cancel: keep_secrets(values, self._logins.home),
+                failed=lambda error: self.failed.emit("", f"The secrets were not kept: {error}", ""),
+            )
 
     def profile(self, layout: RunLayout, ranks: Sequence[int] = ()) -> None:
         """Profile ranks; empty: the usual ones."""
@@ -248,7 +268,13 @@ class RunCommands(QObject):
         self._is_closed = True
         self._carriers.stop(1.0)
 
-    def _run(self, layout: RunLayout, what: RunCommand, call: Callable[[Ui], str]) -> None:
+    def _run(
+        self,
+        layout: RunLayout,
+        what: RunCommand,
+        call: Callable[[Ui], str],
+        refused: Callable[[Exception], None] | None = None,
+    ) -> None:
         asked = (layout.root.name, what)
         self._logins.ask_again()
         self._asked.add(asked)
@@ -267,10 +293,10 @@ class RunCommands(QObject):
 
         def failed(error: Exception) -> None:
             over()
-            if isinstance(error, UnknownResumeError):
-                self.arguments_wanted.emit(layout, error.program)
+            if refused is None:
+                self._fail(layout, error)
             else:
-                self.failed.emit(layout.root.name, str(error), page_of(error))
+                refused(error)
 
         name = layout.root.name
         operation = self._operations.run(
@@ -280,6 +306,12 @@ class RunCommands(QObject):
             failed=failed,
         )
         operation.cancelled.connect(over)
+
+    def _fail(self, layout: RunLayout, error: Exception) -> None:
+        if isinstance(error, UnknownResumeError):
+            self.arguments_wanted.emit(layout, error.program)
+        else:
+            self.failed.emit(layout.root.name, str(error), page_of(error))
 
     def look_after(self) -> None:
         """Take over what a worker has started, even if cancelled: carry requests and reap controllers."""
@@ -291,84 +323,3 @@ class RunCommands(QObject):
             self.failed.emit(run_id, why, "")
         self.under_way_changed.emit()
         self.runs_touched.emit()
-
-
-# Pending requests: written, and tracked off the GUI thread until an agent has them.
-
-INTERVAL = 0.5
-
-
-@dataclass(frozen=True)
-class Carried:
-    """Pending requests as (run id, request) and failures as (run id, sentence)."""
-
-    waiting: frozenset[tuple[str, str]]
-    errors: tuple[tuple[str, str], ...] = ()
-    arrived: int = 0
-    """Number of requests that have arrived so far, which includes those that arrived between two polls."""
-
-
-class _Errand:
-    """Request in transit."""
-
-    def __init__(self, pending: PendingStop) -> None:
-        self.pending = pending
-        self._follower = RunFollower(pending.layout)
-
-    def is_done(self) -> bool:
-        """Whether an agent has it, or nothing continues; starts a controller if there is none. Blocks."""
-        if not self.pending.layout.root.exists():
-            return True
-        view = self._follower.refresh()
-        ended = view.is_over and not view.nodes_alone
-        if ended or self._follower.has_taken(self.pending.request_id):
-            return True
-        self.pending.look(view)
-        return False
-
-
-class RequestCarriers(Poller[Carried]):
-    """Poller that tracks requests while there are any, and reaps the controllers this window started."""
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        self._lock = threading.Lock()
-        self._errands: list[_Errand] = []
-        self._controllers: list[DetachedProcess] = []
-        self._arrived = 0
-        super().__init__("requests", self._carry, INTERVAL, parent)
-
-    def add(self, pending: PendingStop) -> None:
-        """See to it that the request arrives; from any thread."""
-        errand = _Errand(pending)
-        with self._lock:
-            self._errands.append(errand)
-        self.poke()
-
-    def add_controller(self, controller: DetachedProcess) -> None:
-        """Reap a controller when it exits, so that it does not look alive; from any thread."""
-        with self._lock:
-            self._controllers.append(controller)
-
-    @property
-    def under_way(self) -> frozenset[tuple[str, str]]:
-        """Return the pending requests as (run id, request); from any thread."""
-        with self._lock:
-            return frozenset((each.pending.layout.root.name, each.pending.kind) for each in self._errands)
-
-    def _carry(self) -> Carried:
-        """Do the work, in the thread."""
-        with self._lock:
-            errands = list(self._errands)
-            self._controllers = [each for each in self._controllers if each.exit_code() is None]
-        done, errors = [], []
-        for errand in errands:
-            try:
-                if errand.is_done():
-                    done.append(errand)
-            except Exception as error:  # noqa: BLE001 - whatever it is: the run's page says it
-                done.append(errand)
-                errors.append((errand.pending.layout.root.name, f"the request cannot be delivered: {error}"))
-        with self._lock:
-            self._errands = [errand for errand in self._errands if errand not in done]
-        self._arrived += len(done)
-        return Carried(self.under_way, tuple(errors), self._arrived)

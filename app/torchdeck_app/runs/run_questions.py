@@ -30,6 +30,7 @@ from torchdeck.runs.unsaved import unsaved_steps, what_is_lost
 from torchdeck.runs.view import RunView
 from torchdeck.shown_text import shown
 from torchdeck.use_cases.ranks.profile import MOST_CHOSEN, ranks_in
+from torchdeck.use_cases.start import MissingSecrets
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.runs.abilities import is_being_saved
 from torchdeck_app.runs.page.run_page import RunPage
@@ -38,6 +39,7 @@ from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.runs.shown_runs import ShownRuns
 from torchdeck_app.widgets.dialogs import Choice, ask, begin_with
 from torchdeck_app.widgets.panel import label
+from torchdeck_app.widgets.secrets_dialog import SecretsDialog
 
 _REJECT = QMessageBox.ButtonRole.RejectRole
 _NAMED = 6
@@ -164,6 +166,17 @@ class RunQuestions:
             self._commands.resume(run, arguments, keep=keep)
 
         ResumeQuestion(program, answered, self._owner).open()
+
+    def ask_secrets(self, missing: MissingSecrets, resume: Callable[[], None]) -> SecretsDialog:
+        """Ask for values of secrets, then resume the run."""
+
+        def entered(values: dict[str, str], keep: bool) -> None:  # noqa: FBT001 - a callback of the dialog
+            self._commands.use_secrets(values, keep=keep)
+            resume()
+
+        dialog = SecretsDialog(missing, entered, lambda: None, self._owner, resumes=True)
+        dialog.open()
+        return dialog
 
     def ask_results(self, held: Sequence[HeldRun]) -> None:
         """Ask before runs are deleted with files that are nowhere else."""

@@ -217,6 +217,7 @@ class RunsPage(Page):
         self.watching.found.connect(self.open_run)
         self.commands.clone_ready.connect(self.clone_asked)
         self.commands.arguments_wanted.connect(self.questions.ask_arguments)
+        self.commands.secrets_wanted.connect(self.questions.ask_secrets)
         self.commands.held.connect(self.questions.ask_results)
         self.commands.failed.connect(self._say_failed)
         self.commands.reported.connect(self._say_failed)

@@ -52,6 +52,18 @@ class NotResumableError(Refusal):
     page = "checkpoints#resume"
 
 
+class LacksSecretsError(NotResumableError):
+    """Secrets of the run have no value.
+
+    Attributes:
+        names: their names.
+    """
+
+    def __init__(self, error: MissingSecretError) -> None:
+        super().__init__(error.what, fix=error.fix, page=error.page)
+        self.names = error.names
+
+
 Logins = Callable[[], Mapping[str, Any]]
 """Requests the logins that the nodes of a run need, as returned by `Credentials.to_json`."""
 
@@ -141,6 +153,7 @@ def resume(
     logins: Logins = dict,
     say: Callable[[str], None] = lambda _text: None,
     arguments: Sequence[str] = (),
+    secrets: Mapping[str, str] | None = None,
 ) -> DetachedProcess:
     """Begin another session of a finished run: a new attempt from the newest complete checkpoint.
 
@@ -150,10 +163,12 @@ def resume(
         logins: called before it begins.
         say: called with what is being waited for.
         arguments: with which a script continues; empty: as known.
+        secrets: values of [run] secrets that are not in the environment.
 
     Raises:
         NotResumableError: it is still running (possibly detached on a node), it has succeeded, there is no
-            checkpoint to resume from, its code is not trusted (any more), or a secret has no value.
+            checkpoint to resume from, or its code is not trusted (any more).
+        LacksSecretsError: a secret has no value.
         UnknownResumeError: it is not known how its script continues from a checkpoint.
         LaunchError: its remaining processes do not exit, or no controller can be started.
         NewerFormatError: it is from a newer Torchdeck.
@@ -162,7 +177,7 @@ def resume(
     _check(layout, read_run(layout))
     _check_room(layout)
     _check_trust(layout)
-    _check_secrets(layout)
+    _check_secrets(layout, secrets or {})
     _check_alone(layout, asked, say)
     _check_script(layout, arguments)
     _wait_until_quiet(layout, say)
@@ -177,7 +192,7 @@ def resume(
         with JournalWriter(layout.journal) as journal:
             told: dict[str, Any] = {"arguments": list(arguments)} if arguments else {}
             journal.append("resumed", finished=found.finishes, origin=origin, **told)
-    return start_controller(layout, logins=given)
+    return start_controller(layout, secrets=secrets, logins=given)
 
 
 def _check(layout: RunLayout, found: RunView) -> None:
@@ -244,12 +259,12 @@ def _check_trust(layout: RunLayout) -> None:
         raise NotResumableError(held[0].what, fix=held[0].fix, page=NotTrustedError.page)
 
 
-def _check_secrets(layout: RunLayout) -> None:
+def _check_secrets(layout: RunLayout, secrets: Mapping[str, str]) -> None:
     """Check that each secret has a value here: the first controller of a session must have them all."""
     try:
-        run_secrets(layout, os.environ, required=True)
+        run_secrets(layout, {**os.environ, **secrets}, required=True)
     except MissingSecretError as error:
-        raise NotResumableError(error.what, fix=error.fix, page=error.page) from error
+        raise LacksSecretsError(error) from error
 
 
 def _plan(layout: RunLayout) -> LaunchPlan:

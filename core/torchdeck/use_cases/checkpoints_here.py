@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
 from torchdeck.contract.checkpoints.verification import verify_files
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.refusal import Refusal
 from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
-from torchdeck.runs.folders.checkpoints import ScriptCheckpoint, checkpoint_directory
+from torchdeck.runs.folders.checkpoints import ScriptCheckpoint, by_directory, checkpoint_directory
+from torchdeck.runs.folders.notes import Note, read_notes
 from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, seal_of
 from torchdeck.runs.follower import read_run
+from torchdeck.runs.registry import RunRegistry
 from torchdeck.trainers.checkpoints.soundness import Soundness, soundness_of
 
 Hashed = Callable[[int, int], None]
@@ -75,14 +77,41 @@ def _problems(folder: Path, hashed: Hashed) -> list[str]:
     return problems
 
 
-def delete_checkpoint(layout: RunLayout, folder: Path) -> None:
+def sharing_runs(layout: RunLayout) -> tuple[RunLayout, ...]:
+    """Return the other runs with the same checkpoint directory. Blocks."""
+    home = layout.home.root
+    groups = by_directory(Home(home).run(run_id) for run_id in RunRegistry(home).ids())
+    return tuple(other for group in groups.values() if layout in group for other in group if other != layout)
+
+
+def refuse_held(layout: RunLayout, sharing: Iterable[RunLayout]) -> None:
+    """Raise Refusal if the run is pinned, or another that has the same folder is pinned or not over."""
+    notes = read_notes(layout.home.root)
+    if notes.get(layout.root.name, Note()).pinned:
+        raise Refusal("the run is pinned")
+    for other in sharing:
+        name = other.root.name
+        if notes.get(name, Note()).pinned:
+            raise Refusal(f"run {name}, which has the same checkpoint folder, is pinned")
+        if not read_run(other).is_over:
+            raise Refusal(f"run {name}, which has the same checkpoint folder, is not over")
+
+
+def delete_checkpoint(layout: RunLayout, folder: Path, sharing: Iterable[RunLayout] | None = None) -> None:
     """Delete one checkpoint of a finished run.
 
+    Args:
+        layout: the run.
+        folder: the checkpoint.
+        sharing: other runs with the same checkpoint directory; None: they are looked for.
+
     Raises:
+        Refusal: the run is pinned, or another that has the same directory is pinned or not over.
         CheckpointError: the run is active (its rank 0 is the directory's only writer), another process saves
             into the directory, or it cannot be deleted.
         NewerFormatError: the run is from a newer Torchdeck.
     """
+    refuse_held(layout, sharing_runs(layout) if sharing is None else sharing)
     view = read_run(layout)
     if not view.is_over:
         raise CheckpointError(

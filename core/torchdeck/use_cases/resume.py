@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from torchdeck.contract.refusal import Refusal
+from torchdeck.use_cases.start import MissingSecrets, missing_secrets
 from torchdeck.use_cases.ui import Ui, logins_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,25 @@ if TYPE_CHECKING:
     from torchdeck.use_cases.start import StartRequest
 
 
-def resume(layout: RunLayout, origin: str, ui: Ui, arguments: Sequence[str] = ()) -> DetachedProcess:
+class SecretsWantedError(Refusal):
+    """Secrets of a run have no value, and may be given.
+
+    Attributes:
+        missing: which, and whether a keyring could keep them.
+    """
+
+    def __init__(self, error: Refusal, missing: MissingSecrets) -> None:
+        super().__init__(error.what, error.why, error.fix, page=error.page)
+        self.missing = missing
+
+
+def resume(
+    layout: RunLayout,
+    origin: str,
+    ui: Ui,
+    arguments: Sequence[str] = (),
+    secrets: Mapping[str, str] | None = None,
+) -> DetachedProcess:
     """Continue the run from its newest complete checkpoint; its controller.
 
     Args:
@@ -24,14 +43,19 @@ def resume(layout: RunLayout, origin: str, ui: Ui, arguments: Sequence[str] = ()
         origin: who asks: `terminal`, `window`, `api`.
         ui: the front end.
         arguments: with which a script continues; empty: as known.
+        secrets: values of secrets that no variable has.
 
     Raises:
+        SecretsWantedError: a secret has no value.
         Refusal: it cannot be resumed.
     """
+    from torchdeck.launching.taking_over import LacksSecretsError
     from torchdeck.launching.taking_over import resume as begin_again
 
     try:
-        controller = begin_again(layout, origin, logins_of(layout, ui), ui.note, arguments)
+        controller = begin_again(layout, origin, logins_of(layout, ui), ui.note, arguments, secrets)
+    except LacksSecretsError as error:
+        raise SecretsWantedError(error, missing_secrets(error.names, layout.home.root)) from error
     except OSError as error:
         raise Refusal(f"{layout.root} cannot be read or written", error.strerror or error) from error
     ui.adopt(controller)

@@ -1,5 +1,6 @@
 """The checkpoints of a run, as a list."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from support.values.made_runs import make_run
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.contract.refusal import Refusal
 from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 from torchdeck.runs.folders.checkpoints import checkpoint_directory, run_checkpoints
 from torchdeck.use_cases.checkpoints_here import delete_checkpoint
+from torchdeck.use_cases.table.notes import change_notes
 
 PLAN = {"version": 1, "checkpoint": {"directory": "@{run_dir}/checkpoints"}}
 
@@ -45,6 +48,14 @@ def test_one_is_deleted_and_the_others_stay(layout: RunLayout) -> None:
     delete_checkpoint(layout, old)
     assert not old.exists()
     assert [row.info.path for row in run_checkpoints(layout)] == [new]
+
+
+def test_nothing_of_a_pinned_run_is_deleted(layout: RunLayout) -> None:
+    folder = save(layout.checkpoints, 10)
+    change_notes(layout.home.root, (layout.root.name,), lambda note: replace(note, pinned=True))
+    with pytest.raises(Refusal, match="the run is pinned"):
+        delete_checkpoint(layout, folder)
+    assert folder.exists()
 
 
 def test_nothing_is_deleted_while_the_run_goes_on(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.launch.check.check_rows import CheckRow, Remedy, not_listed, problem_rows, verdict
 from torchdeck_app.launch.check.checks_panel import CheckPanel
 from torchdeck_app.launch.check.launching import WAITING, Launching, check_everything
-from torchdeck_app.launch.check.secrets_dialog import SecretsDialog
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.preview_service import PreviewService
 from torchdeck_app.launch.problem_list import ProblemRow
@@ -26,6 +25,7 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
 from torchdeck_app.widgets.inputs import set_enabled
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.secrets_dialog import SecretsDialog
 
 TRUST_MEANS = (
     "Files in this folder would run as code: the model and its data, the modules they import, the "

@@ -18,25 +18,30 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.contract.plan.launch_plan import WATCHED
-from torchdeck.quantities import size
+from torchdeck.quantities import counted, size
 from torchdeck.runs.folders.checkpoints import RunCheckpoint, run_checkpoints, unnoticed_checkpoint
 from torchdeck.runs.folders.verdicts import Verdict, read_verdicts, still_true
 from torchdeck.runs.foreign import why_no_start
 from torchdeck.runs.view import RunView
-from torchdeck.use_cases.checkpoints_here import Verification, delete_checkpoint
+from torchdeck.use_cases.checkpoints_here import (
+    Verification,
+    delete_checkpoint,
+    refuse_held,
+    sharing_runs,
+)
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.runs.abilities import abilities
 from torchdeck_app.runs.page.checkpoint_list import CheckpointList, going_on, soundness
 from torchdeck_app.runs.page.checkpoint_work import exported, exported_weights, verified
+from torchdeck_app.runs.page.no_checkpoints import NoCheckpoints
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
 from torchdeck_app.widgets.help import ErrorLine, page_of
 from torchdeck_app.widgets.inputs import set_enabled
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
-from torchdeck_app.widgets.panel import GRID, EmptyState
+from torchdeck_app.widgets.panel import GRID
 
 T = TypeVar("T")
 _INTERVAL = 1.0
@@ -257,8 +262,22 @@ class CheckpointsView(RunPanel):
         )
 
     def _ask_delete(self, row: RunCheckpoint) -> None:
-        others = sum(each.info.complete for each in self._rows if each.info.path != row.info.path)
-        delete_question(row, others, self, lambda: self.delete(row))
+        path, layout = row.info.path, self._layout
+
+        def call(_say: object, _cancel: object) -> int:
+            sharing = sharing_runs(layout)
+            refuse_held(layout, sharing)
+            return len(sharing)
+
+        def asked(sharing: int) -> None:
+            self._say("", "secondary")
+            others = sum(each.info.complete for each in self._rows if each.info.path != path)
+            delete_question(row, others, sharing, self, lambda: self.delete(row))
+
+        self._work(path, f"looking for runs that use {path.name}", call, asked, self._say_kept)
+
+    def _say_kept(self, error: Exception) -> None:
+        self.said.say(f"The checkpoint is not deleted: {error}", page_of(error))
 
     def delete(self, row: RunCheckpoint) -> None:
         """Delete a checkpoint without confirmation."""
@@ -267,6 +286,7 @@ class CheckpointsView(RunPanel):
             f"deleting {path.name}",
             lambda _say, _cancel: delete_checkpoint(self._layout, path),
             lambda _none: self._say(f"{path.name} was deleted", "secondary"),
+            self._say_kept,
         )
 
     def _work(
@@ -275,6 +295,7 @@ class CheckpointsView(RunPanel):
         name: str,
         call: Callable[[Callable[[str], None], Cancel], T],
         done: Callable[[T], None],
+        failed: Callable[[Exception], None] | None = None,
     ) -> None:
         self._busy.add(path)
         self._say(f"{name.capitalize()} …", "secondary")
@@ -285,7 +306,7 @@ class CheckpointsView(RunPanel):
             self._show()
             self._enable()
 
-        operation = self._operations.run(name, call, done=done, failed=self._say_failed)
+        operation = self._operations.run(name, call, done=done, failed=failed or self._say_failed)
         operation.progressed.connect(lambda text: self._say(text, "secondary"))
         operation.cancelled.connect(lambda: self._say(f"{name.capitalize()} was cancelled", "secondary"))
         for signal in (operation.succeeded, operation.failed, operation.cancelled):
@@ -320,65 +341,30 @@ class CheckpointsView(RunPanel):
         return page
 
 
-_TO_COME = "Checkpoints appear here when a save begins: at intervals, and at a stop."
-_ENDED = "This run ended before its first save, so there is nothing to continue from: a clone starts over."
-_UNNOTICED = (
-    "{path} was written after the run started, but its agent did not notice it. If this run saved it, clone "
-    "the run with checkpoint.resume set to this path to continue from it."
-)
-_SCRIPT = "What a script saves by itself appears here as soon as it is complete, wherever it puts it."
-
-
 def _elsewhere(row: RunCheckpoint) -> str:
     node = "" if row.script is None else row.script.node
     return f"it lies on node {node}" if node else ""
 
 
-class NoCheckpoints(EmptyState):
-    """Empty state that tells whether there will be a checkpoint, by the run's kind and state."""
-
-    def __init__(self, theme: Theme) -> None:
-        super().__init__(theme, "save", "No checkpoints", _TO_COME)
-        self._unnoticed: Path | None = None
-        self._view: RunView | None = None
-
-    def show_unnoticed(self, path: Path | None) -> None:
-        """Name the checkpoint that the script saved and its agent did not notice."""
-        self._unnoticed = path
-        if self._view is not None:
-            self.show_view(self._view)
-
-    def show_view(self, view: RunView) -> None:
-        """Show the run's current state."""
-        self._view = view
-        if self._unnoticed is not None:
-            self.set_title("No checkpoint is listed")
-            self.set_sentence(_UNNOTICED.format(path=self._unnoticed))
-            return
-        self.set_title("No checkpoints")
-        if view.kind in ("script", "module", WATCHED):
-            self.set_sentence(_SCRIPT)
-        else:
-            self.set_sentence(_ENDED if view.is_over else _TO_COME)
-
-
 def delete_question(
-    row: RunCheckpoint, others: int, parent: QWidget, delete: Callable[[], None]
+    row: RunCheckpoint, others: int, sharing: int, parent: QWidget, delete: Callable[[], None]
 ) -> QMessageBox:
     """Ask for confirmation, listing what is lost; Enter and Esc keep the checkpoint.
 
     Args:
         row: the checkpoint.
         others: complete checkpoints that stay.
+        sharing: number of other runs with the same folder, which lose it, too.
         parent: parent of the dialog.
         delete: called if the user confirms.
     """
     stay = "1 complete one stays" if others == 1 else f"{others:,} complete ones stay"
     rest = stay if others else "the run cannot be resumed any more"
+    shared = f" {counted(sharing, 'other run')} with the same folder would lose it, too." if sharing else ""
     return ask(
         parent,
         f"Delete {row.info.path.name} ({size(row.info.size)})?",
-        f"It cannot be undone; {rest}.",
+        f"It cannot be undone; {rest}.{shared}",
         [
             Choice("Delete", QMessageBox.ButtonRole.DestructiveRole, delete),
             Choice("Keep it", QMessageBox.ButtonRole.RejectRole, lambda: None),

@@ -8,7 +8,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import fstat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,9 +25,21 @@ READ_LIMIT = 10.0
 
 
 class MissingSecretError(Refusal):
-    """A secret has no value; the message names it and how to set it."""
+    """A secret has no value; the message names it and how to set it.
+
+    Attributes:
+        names: of all that have none.
+    """
 
     page = "start/script#secrets"
+
+    def __init__(self, names: Sequence[str], source: str = "run.secrets") -> None:
+        """Create the error; `source` is the part of the run file that names them."""
+        self.names = tuple(names)
+        super().__init__(
+            f"{source} names {', '.join(names)}, but this variable is not set here",
+            fix=f"export {names[0]}, then start again",
+        )
 
 
 class RunSecrets(NamedTuple):
@@ -100,10 +112,7 @@ def secret_values(
         environ = {**kept_secrets(home, names - environ.keys()), **environ}
     missing = sorted(names - environ.keys())
     if missing and required:
-        raise MissingSecretError(
-            f"{source} names {', '.join(missing)}, but this variable is not set here",
-            fix=f"export {missing[0]}, then start again",
-        )
+        raise MissingSecretError(missing, source)
     return {name: environ[name] for name in sorted(names) if name in environ}
 
 

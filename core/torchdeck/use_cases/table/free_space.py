@@ -10,8 +10,6 @@ from typing import NamedTuple
 from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.folders.checkpoints import by_directory
-from torchdeck.runs.folders.notes import Note, read_notes
-from torchdeck.runs.follower import read_run
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.table.space import Surplus
 from torchdeck.use_cases.checkpoints_here import delete_checkpoint
@@ -53,8 +51,8 @@ def free_space(
         progress(f"removing {info.path.name} of {each.run.row.label}")
         try:
             layout = each.run.row.entry.layout
-            _refuse_held(layout, groups.get(Path(os.path.realpath(info.path.parent)), ()))
-            delete_checkpoint(layout, info.path)
+            sharing = groups.get(Path(os.path.realpath(info.path.parent)), ())
+            delete_checkpoint(layout, info.path, [other for other in sharing if other != layout])
         except (Refusal, OSError) as error:
             problems.append(f"{info.path} is not removed: {error}")
             continue
@@ -64,18 +62,3 @@ def free_space(
 
 def _runs_of(homes: Iterable[Path]) -> list[RunLayout]:
     return [Home(home).run(run_id) for home in set(homes) for run_id in RunRegistry(home).ids()]
-
-
-def _refuse_held(layout: RunLayout, sharing: Iterable[RunLayout]) -> None:
-    """Raise Refusal if the run is pinned, or another that has the same folder is pinned or not over."""
-    notes = read_notes(layout.home.root)
-    if notes.get(layout.root.name, Note()).pinned:
-        raise Refusal("the run is pinned")
-    for other in sharing:
-        if other == layout:
-            continue
-        name = other.root.name
-        if notes.get(name, Note()).pinned:
-            raise Refusal(f"run {name}, which has the same checkpoint folder, is pinned")
-        if not read_run(other).is_over:
-            raise Refusal(f"run {name}, which has the same checkpoint folder, is not over")

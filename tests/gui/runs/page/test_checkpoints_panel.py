@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,11 @@ from support.values.checkpoint_files import flip, save
 from support.values.histories import agent_started, event, started
 from support.values.machines import config, plan
 from support.values.made_runs import line
-from support.values.run_homes import add_failed_run, add_live_run, add_run
-from torchdeck.contract.layout import RunLayout
+from support.values.run_homes import add_failed_run, add_live_run, add_run, run_id
+from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 from torchdeck.runs.follower import read_run
+from torchdeck.use_cases.table.notes import change_notes
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.page.checkpoints_panel import CheckpointsView
 from torchdeck_app.theme.theme import Theme
@@ -130,18 +132,40 @@ def test_delete_asks_once_in_words_of_what_is_lost(
     qtbot: QtBot, view: CheckpointsView, layout: RunLayout
 ) -> None:
     qtbot.waitUntil(lambda: len(states(view)) == 2)
-    press(view, "delete")
-    (box,) = view.findChildren(QMessageBox)
+    box = question(qtbot, view)
     assert "step_00000020" in box.text()
     assert "1 complete one stays" in box.informativeText()
     QTest.keyClick(box, Qt.Key.Key_Return)  # a press too many loses nothing
     qtbot.waitUntil(lambda: not view.findChildren(QMessageBox))
-    press(view, "delete")
-    (box,) = view.findChildren(QMessageBox)
+    box = question(qtbot, view)
     (delete,) = [button for button in box.buttons() if button.text() == "Delete"]
     QTest.mouseClick(delete, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not (layout.checkpoints / "step_00000020").exists())
     qtbot.waitUntil(lambda: len(states(view)) == 1)
+
+
+def question(qtbot: QtBot, view: CheckpointsView) -> QMessageBox:
+    """The question after a press on Delete, which comes once the other runs were looked at."""
+    press(view, "delete")
+    qtbot.waitUntil(lambda: len(view.findChildren(QMessageBox)) == 1)
+    (box,) = view.findChildren(QMessageBox)
+    return box
+
+
+def test_a_checkpoint_of_a_pinned_run_or_of_a_shared_folder_is_kept_or_asked_for(
+    qtbot: QtBot, view: CheckpointsView, layout: RunLayout
+) -> None:
+    qtbot.waitUntil(lambda: len(states(view)) == 2)
+    home, ids = layout.home.root, (layout.root.name,)
+    change_notes(home, ids, lambda note: replace(note, pinned=True))
+    press(view, "delete")
+    qtbot.waitUntil(lambda: "is not deleted: the run is pinned" in view.said.text())
+    change_notes(home, ids, lambda note: replace(note, pinned=False))
+    sharing = shutil.copytree(layout.root, Home(home).run(run_id(9)).root, ignore=lambda *_: ["checkpoints"])
+    plan = json.loads((sharing / "plan.json").read_text())
+    plan["checkpoint"]["directory"] = str(layout.checkpoints)
+    (sharing / "plan.json").write_text(json.dumps(plan))
+    assert "1 other run with the same folder would lose it" in question(qtbot, view).informativeText()
 
 
 def test_an_export_without_torch_or_room_says_why(

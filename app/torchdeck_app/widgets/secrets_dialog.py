@@ -32,12 +32,15 @@ class SecretsDialog(QDialog):
         entered: Callable[[dict[str, str], bool], None],
         declined: Callable[[], None],
         parent: QWidget | None = None,
+        *,
+        resumes: bool = False,
     ) -> None:
         """Args:
         missing: the secrets.
         entered: called with their values, and whether the keyring is to keep them.
         declined: called if the dialog is cancelled.
         parent: Qt parent.
+        resumes: they are for a resume, not for a launch.
         """
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -47,16 +50,18 @@ class SecretsDialog(QDialog):
         rows.setSpacing(GRID)
         for name in missing.names:
             rows.addRow(self._name(name), self._line(name))
-        self.remember = QCheckBox("&Remember in the keyring")
+        self.remember = QCheckBox("Re&member in the keyring")
         self.remember.setToolTip("Later starts take them from there, from the command line too")
         self.remember.setVisible(missing.can_keep)
         self.note = label(_MEANS, Type.SMALL, "secondary", wrap=True)
         self.remember.toggled.connect(lambda on: self.note.setText(_REMEMBERED if on else _MEANS))
         self.buttons = QDialogButtonBox()
-        self.launch_button = self.buttons.addButton("&Launch", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.launch_button = self.buttons.addButton(
+            "&Resume" if resumes else "&Launch", QDialogButtonBox.ButtonRole.AcceptRole
+        )
         cancel = self.buttons.addButton("&Cancel", QDialogButtonBox.ButtonRole.RejectRole)
-        self.launch_button.setToolTip("Start the run with these values")
-        cancel.setToolTip("Start nothing")
+        self.launch_button.setToolTip(f"{'Resume' if resumes else 'Start'} the run with these values")
+        cancel.setToolTip("Resume nothing" if resumes else "Start nothing")
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
         self.accepted.connect(lambda: entered(self.values(), self.remember.isChecked()))

@@ -6,8 +6,8 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from torchdeck.use_cases.start import MissingSecrets
-from torchdeck_app.launch.check.secrets_dialog import SecretsDialog
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.secrets_dialog import SecretsDialog
 
 
 def test_all_values_are_needed_and_none_is_shown(qtbot: QtBot, theme: Theme) -> None:
