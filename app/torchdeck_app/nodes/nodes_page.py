@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QFrame,
@@ -44,6 +44,7 @@ from torchdeck_app.nodes.node_dialog import NodeDialog
 from torchdeck_app.nodes.node_removal import Removal
 from torchdeck_app.nodes.node_sight import NodeSight
 from torchdeck_app.nodes.node_terminals import NodeTerminals
+from torchdeck_app.nodes.undo_bar import UndoBar
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
 from torchdeck_app.widgets.help import ErrorLine, page_of
@@ -62,6 +63,8 @@ class NodesPage(Page):
 
     run_asked = Signal(str)
     """Emitted with the id of a run to open."""
+    stop_asked = Signal(str)
+    """Emitted with the id of an active run to stop after its step."""
 
     def __init__(
         self,
@@ -102,9 +105,7 @@ class NodesPage(Page):
             changed=self.live.look_again,
             failed=self.bar.say,
         )
-        self.ending = ProcessEnding(
-            self, operations, self._logins, reported=self.bar.say, run_asked=self.run_asked.emit
-        )
+        self.ending = self._make_ending()
         self.terminals = NodeTerminals(operations, home, self.bar.say)
         self._actions = self._make_actions()
         self._lay_out()
@@ -160,6 +161,17 @@ class NodesPage(Page):
         dialog.finished.connect(lambda _result: self.live.retry_waiting())
         dialog.open()
         return dialog
+
+    def _make_ending(self) -> ProcessEnding:
+        return ProcessEnding(
+            self,
+            self._operations,
+            self._logins,
+            reported=self.bar.say,
+            run_asked=self.run_asked.emit,
+            stop_asked=self.stop_asked.emit,
+            may_stop=lambda run_id: run_id in self._holds(),
+        )
 
     def _make_actions(self) -> tuple[QAction, ...]:
         made = []
@@ -295,47 +307,6 @@ def _scrolled(widget: QWidget) -> QScrollArea:
     scroll.setWidgetResizable(True)
     scroll.setWidget(inside)
     return scroll
-
-
-SHOWN = 15_000
-"""Milliseconds for which the bar is shown."""
-
-
-class UndoBar(QFrame):
-    """Bar for one message at a time, at the bottom of the page."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("role", "panel")
-        self._undo: Callable[[], None] | None = None
-        self.text = ElidedLabel()
-        self.button = QPushButton("Undo")
-        self.button.setToolTip("Restore the node")
-        self.button.setAccessibleName("Undo the removal")
-        self.button.clicked.connect(self._press)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID, 4, GRID, 4)
-        row.addWidget(self.text, 1)
-        row.addWidget(self.button)
-        self._clock = QTimer(self)
-        self._clock.setSingleShot(True)
-        self._clock.timeout.connect(self.hide)
-        self.hide()
-
-    def say(self, sentence: str, undo: Callable[[], None] | None = None) -> None:
-        """Show a message for a while, with a button if `undo` is given."""
-        self._undo = undo
-        self.text.setText(sentence)
-        self.text.setToolTip(plain_tip(sentence))
-        self.button.setVisible(undo is not None)
-        self.show()
-        self._clock.start(SHOWN)
-
-    def _press(self) -> None:
-        undo, self._undo = self._undo, None
-        self.hide()
-        if undo is not None:
-            undo()
 
 
 # Orphan cleanup for dead runs on a node: confirmed first, then done in a worker.

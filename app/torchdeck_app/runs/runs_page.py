@@ -20,7 +20,7 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.runs.abilities import Abilities, RunCommand, abilities
 from torchdeck_app.runs.elsewhere.attach_elsewhere import RunsElsewhere
-from torchdeck_app.runs.elsewhere.files_dialog import FilesDialog
+from torchdeck_app.runs.elsewhere.files_dialog import open_files
 from torchdeck_app.runs.elsewhere.watch_training import WatchedTrainings
 from torchdeck_app.runs.listing.no_runs import no_runs
 from torchdeck_app.runs.listing.report_file import RunReports
@@ -144,6 +144,12 @@ class RunsPage(Page):
             self.shown.restore_state(state["shown"])
         if isinstance(state.get("run"), str) and state["run"]:
             self.open_run(state["run"])
+
+    def stop_run(self, run_id: str) -> None:
+        """Stop a run after its step, whatever page is shown."""
+        for entry in self._entries:
+            if entry.id == run_id:
+                self.commands.stop(entry.layout)
 
     def use_editor(self, editor: Callable[[], Editor]) -> None:
         """Open lines of code in this editor."""
@@ -284,7 +290,7 @@ class RunsPage(Page):
                 RunCommand.BASELINE: partial(self.shown.toggle_baseline, entry.id),
                 RunCommand.RESUME_WITH: partial(self.questions.ask_arguments, entry.layout, program),
                 RunCommand.PROFILE_RANKS: partial(self.questions.ask_ranks, entry.layout),
-                RunCommand.FILES: partial(self._open_files, entry),
+                RunCommand.FILES: partial(open_files, self._operations, self._logins, entry, self),
                 RunCommand.TERMINAL: partial(self.commands.outside.ask_terminal, entry.layout, self),
                 RunCommand.FOLDER: partial(self.commands.open_folder, entry.layout),
             }
@@ -305,9 +311,6 @@ class RunsPage(Page):
         """Show what takes room; runs are deleted as in the list, which says why some are not."""
         rows, say = self.table.model.rows, self.table.say_problem
         SpaceDialog(self._operations, rows, self._delete, say, self).open()
-
-    def _open_files(self, entry: RunEntry) -> None:
-        FilesDialog(self._operations, self._logins, entry.layout, entry.name, self).open()
 
     def _delete(self, entries: Sequence[RunEntry]) -> None:
         """Delete the runs that can be deleted, and report why the others cannot."""

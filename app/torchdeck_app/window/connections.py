@@ -40,6 +40,8 @@ class ShowsRuns(Protocol):
 
     def open_run(self, run_id: str) -> None: ...
 
+    def stop_run(self, run_id: str) -> None: ...
+
     def use_editor(self, editor: Callable[[], Editor]) -> None: ...
 
 
@@ -48,6 +50,9 @@ class NamesRuns(Protocol):
 
     run_asked: SignalInstance
     """Emitted with the id of the run that holds a device."""
+
+    stop_asked: SignalInstance
+    """Emitted with the id of a run to stop."""
 
 
 class Connections(QObject):
@@ -64,6 +69,10 @@ class Connections(QObject):
         """Show one run."""
         self._stack.show_page(RUNS)
         self._stack.when_made(RUNS, lambda place: cast("ShowsRuns", place).open_run(run_id))
+
+    def stop_run(self, run_id: str) -> None:
+        """Stop a run after its step; the page stays."""
+        self._stack.when_made(RUNS, lambda place: cast("ShowsRuns", place).stop_run(run_id))
 
     def run_in_sight(self) -> str:
         """Return the id of the run whose page is visible; empty if there is none."""
@@ -90,4 +99,6 @@ class Connections(QObject):
             runs.clone_asked.connect(self.clone)
             runs.launch_asked.connect(lambda: self._stack.show_page(LAUNCH))
         elif name == NODES:
-            cast("NamesRuns", place).run_asked.connect(self.open_run)
+            nodes = cast("NamesRuns", place)
+            nodes.run_asked.connect(self.open_run)
+            nodes.stop_asked.connect(self.stop_run)

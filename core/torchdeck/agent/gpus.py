@@ -145,9 +145,14 @@ SMI_FIELDS = (
 )
 """nvidia-smi's field, our series, and what its unit is multiplied by to get ours."""
 MEMORY_CLOCK = ("clocks.mem", "memory_clock_mhz", 1.0)
+MIG_MODE = ("mig.mode.current", "mig", 1.0)
+_ENABLED = "Enabled"
+_BY_NEW_NAME = ("clocks_event_reasons.active", "throttle_reasons", 1.0)
+_BY_OLD_NAME = ("clocks_throttle_reasons.active", "throttle_reasons", 1.0)
 DETAILED_FIELDS = (
-    (*SMI_FIELDS, MEMORY_CLOCK, ("clocks_event_reasons.active", "throttle_reasons", 1.0)),
-    (*SMI_FIELDS, MEMORY_CLOCK, ("clocks_throttle_reasons.active", "throttle_reasons", 1.0)),
+    (*SMI_FIELDS, MEMORY_CLOCK, _BY_NEW_NAME, MIG_MODE),
+    (*SMI_FIELDS, MEMORY_CLOCK, _BY_OLD_NAME, MIG_MODE),
+    (*SMI_FIELDS, MEMORY_CLOCK, _BY_OLD_NAME),
     SMI_FIELDS,
 )
 """The same for a monitored node, tried in this order: older drivers know the reasons by another name."""
@@ -163,7 +168,8 @@ def gpu_sampler(*, is_detailed: bool = False) -> Sampler | None:
     """Return a sampler of `gpu<i>_` util (percent), memory_used_bytes, memory_total_bytes, temperature_c,
     power_w, clock_mhz (of its multiprocessors), power_limit_w and pcie_width (lanes).
 
-    If `is_detailed`, also of memory_clock_mhz and throttle_reasons (NVML's bit mask).
+    If `is_detailed`, also of memory_clock_mhz, throttle_reasons (NVML's bit mask) and mig (1 if the GPU is
+    divided into MIG instances, else missing).
     None if the node has no NVIDIA GPU that can be queried. The first use may take seconds: not for the loop.
     """
     return _nvml_sampler(is_detailed=is_detailed) or _smi_sampler(
@@ -186,6 +192,7 @@ def parse_smi(text: str, fields: Sequence[tuple[str, str, float]] = SMI_FIELDS) 
             continue
         for (_, name, factor), word in zip(fields, words, strict=False):  # a driver may answer less
             with contextlib.suppress(ValueError):
+                word = "1" if word == _ENABLED else word
                 number = float(int(word, 16)) if word.startswith("0x") else float(word)
                 values[f"gpu{index}_{name}"] = number * factor
     return values
@@ -255,6 +262,9 @@ def _nvml_details(nvml: Any, index: int, handle: Any) -> dict[str, float]:
     with contextlib.suppress(nvml.NVMLError):
         clock = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)
         values[f"gpu{index}_memory_clock_mhz"] = float(clock)
+    with contextlib.suppress(nvml.NVMLError, AttributeError):  # GPUs without MIG, old packages
+        if nvml.nvmlDeviceGetMigMode(handle)[0]:
+            values[f"gpu{index}_mig"] = 1.0
     for name in _REASONS:
         read = getattr(nvml, name, None)  # a package may have one of them, and the driver another
         if read is not None:
@@ -288,7 +298,9 @@ UserLister = Callable[[], "list[dict[str, Any]]"]
 
 
 def gpu_user_lister() -> UserLister | None:
-    """Return a function that lists compute processes: uuid, pid and memory in bytes (None if not reported).
+    """Return a function that lists processes: uuid, pid and memory in bytes (None if not reported).
+
+    With NVML also those that only draw, marked as `graphics`; nvidia-smi lists compute processes alone.
 
     It raises OSError or subprocess.SubprocessError if nvidia-smi fails. None if the node has no NVIDIA GPU
     that can be queried.
@@ -307,9 +319,15 @@ def _nvml_users(nvml: Any, handle: Any) -> list[dict[str, Any]]:
     with contextlib.suppress(nvml.NVMLError):
         uuid = nvml.nvmlDeviceGetUUID(handle)
         name = uuid.decode() if isinstance(uuid, bytes) else str(uuid)
-        for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle):
-            memory = process.usedGpuMemory  # None if the driver does not tell
-            found.append(
-                {"uuid": name, "pid": int(process.pid), "memory": None if memory is None else int(memory)}
-            )
+        found += [_nvml_user(name, each) for each in nvml.nvmlDeviceGetComputeRunningProcesses(handle)]
+        known = {user["pid"] for user in found}
+        with contextlib.suppress(AttributeError):  # a package without it
+            drawing = nvml.nvmlDeviceGetGraphicsRunningProcesses(handle)
+            users_of = (_nvml_user(name, each) for each in drawing)
+            found += [{**user, "graphics": True} for user in users_of if user["pid"] not in known]
     return found
+
+
+def _nvml_user(uuid: str, process: Any) -> dict[str, Any]:
+    memory = process.usedGpuMemory  # None if the driver does not tell
+    return {"uuid": uuid, "pid": int(process.pid), "memory": None if memory is None else int(memory)}

@@ -155,6 +155,19 @@ def test_only_a_process_that_may_be_ended_has_the_button(view: GpusView, qtbot: 
     assert not page.end_button.isEnabled()
 
 
+def test_processes_that_draw_and_divided_gpus_are_shown_as_such(view: GpusView) -> None:
+    view.show_nodes([node_report(process_here(7, graphics=True, command="Xorg"), mig=1.0)])
+    view.show_now()
+    view.open_gpu(KEY)
+    page = view.page
+    assert "MIG" in page._machine.text()
+    assert "MIG instances" in page._machine.toolTip()
+    assert page.table.model().index(0, 2).data() == "graphics"
+    page.table.selectRow(0)
+    assert not page.end_button.isEnabled()
+    assert page._why.text() == "Process 7 draws on a screen of the node. End its session there."
+
+
 def press(ending: ProcessEnding, text: str) -> None:
     assert ending.dialog is not None
     next(button for button in ending.dialog.findChildren(QAbstractButton) if button.text() == text).click()
@@ -173,8 +186,16 @@ def test_the_question_names_the_process_and_what_is_lost(
     monkeypatch.setattr(process_ending, "end_process", end)
     told: list[str] = []
     runs: list[str] = []
+    stopped: list[str] = []
+    active = {RUN}
     ending = ProcessEnding(
-        view, operations, make_logins(tmp_path), reported=told.append, run_asked=runs.append
+        view,
+        operations,
+        make_logins(tmp_path),
+        reported=told.append,
+        run_asked=runs.append,
+        stop_asked=stopped.append,
+        may_stop=active.__contains__,
     )
     gpu = gpu_now(process_here(), process_here(5, run_id=RUN))
     assert gpu.processes is not None
@@ -195,6 +216,13 @@ def test_the_question_names_the_process_and_what_is_lost(
     ending.ask(of_run)
     press(ending, "Open run")
     assert runs == [RUN]
+    ending.ask(of_run)
+    press(ending, "Stop run")
+    assert stopped == [RUN]
+    active.clear()
+    ending.ask(of_run)
+    assert "Stop run" not in [button.text() for button in ending.dialog.findChildren(QAbstractButton)]
+    press(ending, "Cancel")
     assert len(ended) == 1
 
 

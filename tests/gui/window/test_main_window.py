@@ -179,6 +179,8 @@ def test_places_are_connected(window: MainWindow, place: Places) -> None:
     window.show_page("Runs")
     place("Runs").launch_asked.emit()
     assert window.stack.current == "Launch"
+    place("Nodes").stop_asked.emit("run-1")
+    assert "stop run-1" in place("Runs").done
     place("Nodes").run_asked.emit("run-2")
     assert window.stack.current == "Runs"
     assert "run-2" in place("Runs").done

@@ -12,6 +12,7 @@ from torchdeck.nodes.gpus.gpu_now import (
     REASON_BITS,
     GpuHolder,
     GpuNow,
+    GpuProcess,
     GpuState,
     NodeGpus,
     Reason,
@@ -49,6 +50,15 @@ def test_processes_of_a_run_are_the_run_and_others_hold_by_themselves() -> None:
     )
     assert gpu.processes is not None
     assert [each.process for each in gpu.processes] == [ProcessIdentity(pid, 77, "b") for pid in (1, 2, 3)]
+
+
+def test_a_desktop_does_not_hold_a_gpu() -> None:
+    gpu = free_gpu(mig=1.0)
+    drawn = replace(gpu, processes=(GpuProcess(7, graphics=True),))
+    assert (drawn.state, drawn.holders, drawn.mig) == (GpuState.FREE, (), True)
+    held = gpu_now(process_here(7, graphics=True), process_here(8), util=0.0)
+    assert [holder.pid for holder in held.holders] == [8]
+    assert not free_gpu().mig
 
 
 def test_only_processes_on_the_same_gpu_count() -> None:

@@ -20,6 +20,7 @@ class FakePage(Page):
     clone_asked = Signal(str, str)
     launch_asked = Signal()
     run_asked = Signal(str)
+    stop_asked = Signal(str)
 
     run_in_sight = ""
     """As the Runs place: the id of the run whose page is shown."""
@@ -58,6 +59,9 @@ class FakePage(Page):
 
     def open_path(self, path: Path) -> None:
         self.done.append(path)
+
+    def stop_run(self, run_id: str) -> None:
+        self.done.append(f"stop {run_id}")
 
     def use_editor(self, editor: Callable[[], Editor]) -> None:
         """As the Runs place."""

@@ -44,8 +44,8 @@ def title_of(gpu: GpuNow) -> str:
 
 
 def model_of(gpu: GpuNow) -> str:
-    """Return its model without the vendor."""
-    return gpu.device.name.removeprefix("NVIDIA ")
+    """Return its model without the vendor, and whether it is divided."""
+    return gpu.device.name.removeprefix("NVIDIA ") + (" · MIG" if gpu.mig else "")
 
 
 def count_words(gpus: Sequence[GpuNow]) -> str:

@@ -30,6 +30,7 @@ from torchdeck_app.widgets.state_badge import StateBadge
 
 COLUMNS = 3
 _CHOOSE = "Select a process of the table"
+_MIG = "Divided into MIG instances: the driver does not report the use of the whole GPU"
 
 
 class GpuPage(QWidget):
@@ -86,6 +87,7 @@ class GpuPage(QWidget):
         self._title.setToolTip(plain_tip(title_of(gpu)))
         self._badge.set_look(look_of(gpu))
         self._machine.setText("  ·  ".join(filter(None, (model_of(gpu), gpu.device.uuid))))
+        self._machine.setToolTip(plain_tip(_MIG if gpu.mig else self._machine.text()))
         self._show_holder(gpu, now)
         self._show_charts(gpu, history)
         processes = gpu.processes or ()

@@ -14,8 +14,8 @@ from torchdeck_app.nodes.gpus.gpu_looks import node_name
 from torchdeck_app.widgets.dialogs import Choice, ask
 
 _RUN = (
-    "It is a process of a Torchdeck run. Stop the run on its page: it finishes its step, saves a checkpoint "
-    "if it can, and ends all its ranks together."
+    "It is a process of a Torchdeck run. If the run is stopped, it finishes its step, saves a checkpoint if "
+    "it can, and ends all its ranks together."
 )
 
 
@@ -28,6 +28,8 @@ class ProcessEnding:
         logins: connects to nodes.
         reported: called with a sentence about the result.
         run_asked: called with the id of a run to open.
+        stop_asked: called with the id of a run to stop.
+        may_stop: tells whether a run is active in this home, by its id.
     """
 
     def __init__(
@@ -38,25 +40,31 @@ class ProcessEnding:
         *,
         reported: Callable[[str], None],
         run_asked: Callable[[str], None],
+        stop_asked: Callable[[str], None],
+        may_stop: Callable[[str], bool],
     ) -> None:
         self._owner, self._operations, self._logins = owner, operations, logins
         self._reported, self._run_asked = reported, run_asked
+        self._stop_asked, self._may_stop = stop_asked, may_stop
         self.dialog: QMessageBox | None = None
         """The question that was asked last."""
 
     def ask(self, request: EndRequest) -> None:
-        """Ask whether to end this process; for one of a run, offer to open the run instead."""
+        """Ask whether to end this process; for one of a run, offer to stop or open the run instead."""
         roles = QMessageBox.ButtonRole
         process, node = request.process, node_name(request.node)
         cancel = Choice("Cancel", roles.RejectRole, lambda: None)
         if process.run_id:
             text = f"Stop the run of process {process.pid} instead?"
             go = Choice("Open run", roles.AcceptRole, lambda: self._run_asked(process.run_id))
+            stop = Choice("Stop run", roles.DestructiveRole, lambda: self._stop(process.run_id))
+            choices = (stop, go, cancel) if self._may_stop(process.run_id) else (go, cancel)
             self.dialog = ask(
                 self._owner,
                 text,
                 f"{process_words(process, node)}\nRun: {process.run_id}\n\n{_RUN}",
-                (go, cancel),
+                choices,
+                default=len(choices) - 2,
             )
             return
         self.dialog = ask(
@@ -66,6 +74,10 @@ class ProcessEnding:
             (Choice("End process", roles.DestructiveRole, lambda: self._end(request)), cancel),
             default=1,
         )
+
+    def _stop(self, run_id: str) -> None:
+        self._reported(f"Stopping run {run_id}: its page shows the progress.")
+        self._stop_asked(run_id)
 
     def _end(self, request: EndRequest) -> None:
         what = f"process {request.process.pid} on {node_name(request.node)}"

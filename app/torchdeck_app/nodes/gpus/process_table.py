@@ -12,10 +12,10 @@ from torchdeck.quantities import size
 from torchdeck.shown_text import shown
 from torchdeck_app.widgets.labels import plain_tip
 
-COLUMNS = ("PID", "User", "GPU memory", "Run", "Command")
-_WIDTHS = (84, 96, 110, 240)
+COLUMNS = ("PID", "User", "Type", "GPU memory", "Run", "Command")
+_WIDTHS = (84, 96, 84, 110, 240)
 """Widths of the first columns in pixels; the command has the rest."""
-_NUMBERS = (0, 2)
+_NUMBERS = (0, 3)
 _MOST_ROWS = 8
 """Rows that are visible without scrolling."""
 Index = QModelIndex | QPersistentModelIndex
@@ -69,13 +69,14 @@ class GpuProcessModel(QAbstractTableModel):
         row = self._rows[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
             memory = "–" if row.memory is None else size(row.memory)
-            texts = (str(row.pid), row.user or "unknown", memory, row.run_id or "–", row.command or "unknown")
-            return shown(texts[index.column()])
+            kind = "graphics" if row.graphics else "compute"
+            whose, run = row.user or "unknown", row.run_id or "–"
+            return shown((str(row.pid), whose, kind, memory, run, row.command or "unknown")[index.column()])
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(index.column())
         if role == Qt.ItemDataRole.ToolTipRole:
             exact = "" if row.memory is None else f"{row.memory:,} bytes"
-            return plain_tip({2: exact, 3: row.run_id, 4: row.command}.get(index.column(), ""))
+            return plain_tip({3: exact, 4: row.run_id, 5: row.command}.get(index.column(), ""))
         return None
 
 

@@ -26,6 +26,7 @@ from shiboken6 import isValid
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import counted, moment, size
 from torchdeck.runs.folders.file_tree import FileEntry, FileTree
+from torchdeck.runs.run_list import RunEntry
 from torchdeck.shown_text import shown, shown_line
 from torchdeck.use_cases.nodes.run_files import Fetched, fetch_files, list_files
 from torchdeck.use_cases.opening.shell import shell_nodes
@@ -234,6 +235,11 @@ class FilesDialog(QDialog):
     def _tell(self, text: str) -> None:
         if isValid(self):
             self.told.setText(shown(text))
+
+
+def open_files(operations: Operations, logins: Logins, entry: RunEntry, parent: QWidget) -> None:
+    """Show the files of a run."""
+    FilesDialog(operations, logins, entry.layout, entry.name, parent).open()
 
 
 def _tree() -> QTreeWidget:

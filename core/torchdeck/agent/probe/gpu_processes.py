@@ -31,9 +31,9 @@ _MOST_PARENTS = 64
 def gpu_processes(lister: UserLister | None) -> list[dict[str, Any]] | None:
     """Return the processes on all GPUs; None if they are unknown.
 
-    Each: `uuid` of the GPU, `pid`, `memory` in bytes or None, `process` (its identity; None if it is not
-    visible here, as from within a container), `user`, `command`, `run_id` of the run it belongs to, and
-    `endable`: whether this user may end it.
+    Each: `uuid` of the GPU, `graphics` if it only draws, `pid`, `memory` in bytes or None, `process` (its
+    identity; None if it is not visible here, as from within a container), `user`, `command`, `run_id` of the
+    run it belongs to, and `endable`: whether this user may end it.
     """
     if lister is None:
         return None

@@ -153,7 +153,7 @@ def row_of(gpu: GpuNow, now: float, *, limited: bool) -> tuple[str, ...]:
     return (
         gpu.node,
         str(gpu.device.index),
-        gpu.device.name.removeprefix("NVIDIA "),
+        gpu.device.name.removeprefix("NVIDIA ") + (" (MIG)" if gpu.mig else ""),
         state_words(gpu),
         "-" if gpu.use is None else f"{gpu.use:.0f} %",
         total if gpu.memory_used is None else f"{size(gpu.memory_used)} of {total}",
@@ -186,6 +186,7 @@ def _gpu_document(gpu: GpuNow) -> dict[str, Any]:
         "index": device.index,
         "uuid": device.uuid,
         "name": device.name,
+        "mig": gpu.mig,
         "state": gpu.state,
         "time": gpu.time,
         "use_percent": gpu.use,

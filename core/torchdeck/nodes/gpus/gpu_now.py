@@ -41,6 +41,8 @@ class GpuProcess:
     """Empty if it belongs to no run that is known."""
     endable: bool = False
     """Whether the user of the connection may end it."""
+    graphics: bool = False
+    """Whether it only draws, as a desktop does."""
 
     @classmethod
     def of(cls, found: GpuProcessHere) -> GpuProcess:
@@ -53,6 +55,7 @@ class GpuProcess:
             found.command,
             found.run_id,
             found.endable,
+            found.graphics,
         )
 
 
@@ -108,6 +111,8 @@ class GpuNow:
     processes: tuple[GpuProcess, ...] | None = None
     """None if unknown."""
     is_connected: bool = True
+    mig: bool = False
+    """Whether it is divided into MIG instances; the driver reports no use of the whole GPU then."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -125,7 +130,8 @@ class GpuNow:
         shares = (self.use, self.memory_share)
         if not self.is_connected or (self.processes is None and shares == (None, None)):
             return GpuState.UNKNOWN
-        if self.processes or any(share is not None and share >= USED_PERCENT for share in shares):
+        computes = any(not process.graphics for process in self.processes or ())
+        if computes or any(share is not None and share >= USED_PERCENT for share in shares):
             return GpuState.IN_USE
         return GpuState.HELD if self.holders else GpuState.FREE
 
@@ -176,6 +182,7 @@ def _gpu(report: NodeGpus, device: Device, runs: Mapping[str, RunHold]) -> GpuNo
         holders=tuple(_holders(report.owners.get(device.key), processes or (), report.user, runs)),
         processes=processes,
         is_connected=report.is_connected,
+        mig=bool(own.get("mig")),
     )
 
 
@@ -192,7 +199,7 @@ def _holders(
     for process in processes:
         if process.run_id:
             found.setdefault(process.run_id, ("", process.user))
-        else:
+        elif not process.graphics:
             others.append(process)
     for run_id, (name, whose) in found.items():
         known = runs.get(run_id, RunHold(""))

@@ -167,6 +167,8 @@ class GpuProcessHere(NodeData):
     """The run it belongs to; empty if to none that is visible."""
     endable: bool = False
     """Whether the user of the session may end it."""
+    graphics: bool = False
+    """Whether it only draws."""
 
 
 class ProcessEnd(NodeData):

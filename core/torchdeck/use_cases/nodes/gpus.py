@@ -123,6 +123,8 @@ def why_not_endable(process: GpuProcess) -> str:
     """Return why a process cannot be ended here, as a sentence; empty if it can."""
     if process.run_id:
         return f"Process {process.pid} belongs to run {process.run_id}. Stop the run instead."
+    if process.graphics:
+        return f"Process {process.pid} draws on a screen of the node. End its session there."
     if process.process is None:
         return (
             f"Process {process.pid} is not visible on the node, "
