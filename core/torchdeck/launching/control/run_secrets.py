@@ -86,9 +86,12 @@ def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], home: Path, *, re
     """
     of_ranks = frozenset(name for node in plan.all_nodes for name in node.secrets)
     of_alerts = frozenset() if plan.alerts is None else plan.alerts.secrets
-    found = secret_values(of_ranks, environ, home, source="run.secrets", required=required)
-    found |= secret_values(of_alerts, environ, home, source="alerts", required=required)
-    return RunSecrets(of_ranks | of_alerts, found)
+    names = of_ranks | of_alerts
+    found = secret_values(names, environ, home, source="run.secrets", required=False)
+    missing = sorted(names - found.keys())
+    if missing and required:  # all at once, as a front end asks for them
+        raise MissingSecretError(missing, "run.secrets" if of_ranks.intersection(missing) else "alerts")
+    return RunSecrets(names, found)
 
 
 def secret_values(
