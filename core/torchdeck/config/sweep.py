@@ -8,7 +8,7 @@ from torchdeck.options import Section, option
 
 
 class Sweep(Section):
-    """What a sweep varies and looks for. A launch of the run file does not read it."""
+    """Parameters and goal of a sweep. A launch of the run file does not read it."""
 
     over: list[str] = option(
         "Keys to vary, or placeholders in run.args, each with its values: a range LOW..HIGH, evenly drawn; "

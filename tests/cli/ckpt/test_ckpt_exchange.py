@@ -15,7 +15,7 @@ from support.ranks.torch_process import run_torch
 from support.system.deepspeed_python import ABSENT, deepspeed_python
 from support.values.checkpoint_files import save
 from torchdeck.cli.ckpt import ckpt_command
-from torchdeck.use_cases.checkpoints import ExchangeFailedError, exchange_in_process
+from torchdeck.use_cases.checkpoints.there import ExchangeFailedError, exchange_in_process
 
 pytestmark = pytest.mark.processes
 

@@ -14,7 +14,7 @@ from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.contract.refusal import Refusal
 from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 from torchdeck.runs.folders.checkpoints import checkpoint_directory, run_checkpoints
-from torchdeck.use_cases.checkpoints_here import delete_checkpoint
+from torchdeck.use_cases.checkpoints.here import delete_checkpoint
 from torchdeck.use_cases.table.notes import change_notes
 
 PLAN = {"version": 1, "checkpoint": {"directory": "@{run_dir}/checkpoints"}}

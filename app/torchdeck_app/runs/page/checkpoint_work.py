@@ -8,8 +8,8 @@ from pathlib import Path
 
 from torchdeck.quantities import size
 from torchdeck.runs.folders.checkpoints import ScriptCheckpoint
-from torchdeck.use_cases.checkpoints import exchange_in_process, export_request
-from torchdeck.use_cases.checkpoints_here import Verification, export_weights, verify_here
+from torchdeck.use_cases.checkpoints.here import Verification, export_weights, verify_here
+from torchdeck.use_cases.checkpoints.there import exchange_in_process, export_request
 from torchdeck_app.bridge.operations import Cancel
 
 Say = Callable[[str], None]

@@ -23,7 +23,7 @@ from torchdeck.runs.folders.checkpoints import RunCheckpoint, run_checkpoints, u
 from torchdeck.runs.folders.verdicts import Verdict, read_verdicts, still_true
 from torchdeck.runs.foreign import why_no_start
 from torchdeck.runs.view import RunView
-from torchdeck.use_cases.checkpoints_here import (
+from torchdeck.use_cases.checkpoints.here import (
     Verification,
     delete_checkpoint,
     refuse_held,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from torchdeck.contract.checkpoints.listing import CheckpointInfo
     from torchdeck.runs.folders.checkpoints import Standing
     from torchdeck.runs.run_state import CheckpointSeen
-    from torchdeck.use_cases.checkpoints import Verified
+    from torchdeck.use_cases.checkpoints.there import Verified
 
 
 DAMAGED = 1
@@ -87,7 +87,7 @@ def run_verify(args: argparse.Namespace) -> int:
         asked: Sequence[CheckpointInfo] = chosen(args.id, args.step, every=args.all)
     except OnNodesError as error:
         from torchdeck.cli.runs.pull import transfer_progress
-        from torchdeck.use_cases.checkpoints import verify_there
+        from torchdeck.use_cases.checkpoints.there import verify_there
 
         asked = error.here
         here = {info.path.name for info in asked if info.complete}

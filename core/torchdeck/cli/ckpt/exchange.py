@@ -102,7 +102,7 @@ def checkpoint_here(asked: str, step: str | None, command: str) -> Path:
         (info,) = chosen(asked, step, every=False)
     except OnNodesError as error:
         from torchdeck.cli.runs.pull import transfer_progress
-        from torchdeck.use_cases.checkpoints import bring_checkpoint
+        from torchdeck.use_cases.checkpoints.there import bring_checkpoint
 
         source = bring_checkpoint(error.layout, error.which, TerminalUi(), transfer_progress())
         sys.stderr.write(f"{command}: copied {source.name} from its nodes to {source}\n")
@@ -166,7 +166,7 @@ def _request(args: argparse.Namespace, source: Path, target: Path, to: str) -> d
 
 def _exchange(command: str, request: dict[str, Any], python: str | None) -> int:
     from torchdeck.cli.batchplan.progress import ProgressLine
-    from torchdeck.use_cases.checkpoints import ExchangeFailedError, exchange_in_process
+    from torchdeck.use_cases.checkpoints.there import ExchangeFailedError, exchange_in_process
 
     progress = ProgressLine(number=size)
     try:

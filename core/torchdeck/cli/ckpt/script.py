@@ -15,7 +15,7 @@ from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size
 from torchdeck.runs.folders.checkpoints import ScriptCheckpoint
 from torchdeck.runs.folders.verdicts import Verdict
-from torchdeck.use_cases.checkpoints_here import export_weights
+from torchdeck.use_cases.checkpoints.here import export_weights
 
 if TYPE_CHECKING:
     from torchdeck.nodes.probe.remote_files import RemoteSoundness
@@ -72,7 +72,7 @@ def verified_rows(asked: str, found: Sequence[ScriptCheckpoint]) -> list[dict[st
     layout = run_named(asked)
     there: list[RemoteSoundness] = []
     if elsewhere and layout is not None:
-        from torchdeck.use_cases.checkpoints import script_soundness_there
+        from torchdeck.use_cases.checkpoints.there import script_soundness_there
 
         there = script_soundness_there(layout, elsewhere, TerminalUi())
     known = dict(zip(map(id, elsewhere), there, strict=True))
@@ -88,7 +88,7 @@ def verdict_here(asked: str, path: Path, *, by_script: bool = False) -> Verdict:
         by_script: its program wrote it by itself.
     """
     from torchdeck.runs.home import usual_home
-    from torchdeck.use_cases.checkpoints_here import verify_here
+    from torchdeck.use_cases.checkpoints.here import verify_here
 
     found = verify_here(usual_home(), path, by_script=by_script)
     if found.forgotten and not found.verdict.problems and run_named(asked) is not None:
@@ -116,7 +116,7 @@ def run_export_of_script(found: ScriptCheckpoint, args: argparse.Namespace) -> i
     layout = run_named(args.id)
     if found.node and layout is not None:
         from torchdeck.cli.runs.pull import transfer_progress
-        from torchdeck.use_cases.checkpoints import bring_script_checkpoint
+        from torchdeck.use_cases.checkpoints.there import bring_script_checkpoint
 
         place = bring_script_checkpoint(layout, found, TerminalUi(), transfer_progress())
         sys.stderr.write(f"torchdeck ckpt export: copied {found.name} from {found.node} to {place}\n")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from torchdeck.cli.output import SUCCEEDED
+from torchdeck.cli.output import SUCCEEDED, json_text
 
 ERRORS_SHOWN = 4_000
 """Characters of a command's errors that are passed on, the last ones."""
@@ -45,7 +45,7 @@ def answers(words: Sequence[str], seconds: float, codes: Sequence[int] = (SUCCEE
     except ValueError:
         raise CommandFailed(f"`{command}` printed no JSON. {errors}") from None
     if done.returncode not in codes:
-        reasons = [json.dumps(value, ensure_ascii=False) for value in values]
+        reasons = [json_text(value) for value in values]
         text = "\n".join([errors, *reasons]).strip()
         raise CommandFailed(text or f"`{command}` ended with exit code {done.returncode}")
     return values

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes; 3 if another server runs."""
     home = queue_home()
     if args.unit:
-        from torchdeck.use_cases.queue.unit import unit_text
+        from torchdeck.cli.queue.systemd_unit import unit_text
 
         print(unit_text(home), end="")
         return SUCCEEDED

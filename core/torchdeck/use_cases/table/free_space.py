@@ -12,7 +12,7 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.folders.checkpoints import by_directory
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.table.space import Surplus
-from torchdeck.use_cases.checkpoints_here import delete_checkpoint
+from torchdeck.use_cases.checkpoints.here import delete_checkpoint
 
 
 class Freed(NamedTuple):

@@ -16,6 +16,8 @@ from support.agents.controlled_run import nothing_left
 from support.cli.command import Command
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 JOB = """
 import sys, time
 from pathlib import Path

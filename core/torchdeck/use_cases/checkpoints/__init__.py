@@ -1,0 +1,1 @@
+"""Checkpoints of runs: verified, brought here, exported and deleted."""
