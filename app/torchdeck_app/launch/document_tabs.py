@@ -121,6 +121,12 @@ class DocumentTabs(Page):
         self.bar.setCurrentIndex((self.bar.currentIndex() + count) % self.bar.count())
         self.current.views.take_focus()
 
+    def move_tab(self, count: int) -> None:
+        """Move the current tab by `count` places to the right; dragging does the same."""
+        index = self.bar.currentIndex()
+        if 0 <= index + count < self.bar.count():
+            self.bar.moveTab(index, index + count)
+
     def actions_offered(self) -> Sequence[QAction]:
         return (*self.current.actions_offered(), *self._actions)
 
@@ -182,6 +188,20 @@ class DocumentTabs(Page):
             ("Close &run file", "Ctrl+W", "Close this tab", "File", self._close_current),
             ("Ne&xt run file", "Ctrl+Tab", "Show the next tab", "View", lambda: self.step(1)),
             ("&Previous run file", "Ctrl+Shift+Tab", "Show the previous tab", "View", lambda: self.step(-1)),
+            (
+                "Move tab &left",
+                "Ctrl+Shift+PgUp",
+                "Move this tab to the left",
+                "View",
+                lambda: self.move_tab(-1),
+            ),
+            (
+                "Move tab &right",
+                "Ctrl+Shift+PgDown",
+                "Move this tab to the right",
+                "View",
+                lambda: self.move_tab(1),
+            ),
         )
         made = []
         for text, keys, tip, menu, call in described:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QApplication, QSplitter, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from torchdeck.config.problems import Problem, dotted
 from torchdeck.config.toml.document import KeyPath
@@ -23,12 +23,13 @@ from torchdeck_app.launch.problem_list import ProblemList, ProblemRow, misfit_ro
 from torchdeck_app.launch.text.editor import TomlEditor
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.splitter import Splitter
 
 _FORM = 55 * GRID
 """Minimum width of the form next to the text, in pixels."""
 
 
-class DocumentViews(QSplitter):
+class DocumentViews(Splitter):
     """Form and text: one of them, or both side by side; navigation to a key or line selects the suitable
     view.
     """
@@ -47,7 +48,7 @@ class DocumentViews(QSplitter):
         free_gpus: FreeGpuSearch | None = None,
     ) -> None:
         """Create views of `document`; for the other arguments see ConfigForm."""
-        super().__init__(Qt.Orientation.Horizontal, parent)
+        super().__init__("Width of the form", parent=parent)
         self._document = document
         self._focus_waits = False
         self._view = VIEWS[0]
@@ -58,7 +59,6 @@ class DocumentViews(QSplitter):
         self.editor = TomlEditor(theme, document)
         self.addWidget(self.form)
         self.addWidget(self.editor)
-        self.setChildrenCollapsible(False)
         self.setStretchFactor(1, 1)
         self.setHandleWidth(1)
         self.form.line_asked.connect(self.go_to_line)

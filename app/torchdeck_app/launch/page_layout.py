@@ -8,21 +8,20 @@ from typing import Any
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
-from torchdeck_app.launch.form.tab_order import leave_focus, step_focus
+from torchdeck_app.widgets.splitter import Splitter
 
 WIDE = 1500
 """Width of the page in pixels from which form and text have room side by side."""
 
 
-class Halves(QSplitter):
+class Halves(Splitter):
     """Splitters that the user can move and whose positions are saved, for each of two widths."""
 
     def __init__(
         self, toolbar: QWidget, views: QWidget, problems: QWidget, pane: QWidget, control: QWidget
     ) -> None:
-        super().__init__(Qt.Orientation.Horizontal)
-        self._areas = (toolbar, views, problems, pane, control)
-        self._document = QSplitter(Qt.Orientation.Vertical)
+        super().__init__("Width of the run file")
+        self._document = Splitter("Height of the run file", Qt.Orientation.Vertical)
         self._document.addWidget(views)
         self._document.addWidget(problems)
         self._document.setStretchFactor(0, 1)
@@ -37,7 +36,6 @@ class Halves(QSplitter):
         self._other = ""
         """Sizes at the other width; empty before the first change."""
         for split in (self, self._document):
-            split.setChildrenCollapsible(False)
             split.setHandleWidth(1)  # Qt makes the grip area wider
 
     @property
@@ -46,18 +44,6 @@ class Halves(QSplitter):
         layout = self._left.layout()
         assert isinstance(layout, QVBoxLayout)  # noqa: S101 - made so below
         return layout
-
-    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
-        """Move the focus through the left and then the right half, and out: Qt's own order leaves the right
-        out.
-
-        Fields of the form are created late, and come in that order after all earlier widgets.
-        """
-        return (
-            step_focus(self._areas, forward=forward)
-            or leave_focus(self, forward=forward)
-            or super().focusNextPrevChild(forward)
-        )
 
     def set_wide(self, *, is_wide: bool) -> None:
         """Give the document more room for form and text side by side; each width keeps its own sizes."""

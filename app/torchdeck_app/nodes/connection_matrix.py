@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QListWidgetItem,
     QPushButton,
     QSizePolicy,
-    QSplitter,
     QStackedWidget,
     QTableView,
     QVBoxLayout,
@@ -29,6 +28,7 @@ from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState, label
+from torchdeck_app.widgets.splitter import Splitter
 
 _TEACH = (
     "Choose two or more nodes and measure: each connects to every other at the address that training uses, "
@@ -72,6 +72,7 @@ class MatrixView(QWidget):
         for text in (self.said, self.wrong):
             text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         self.table = QTableView()
+        self.table.setTabKeyNavigation(False)  # else Tab never leaves it
         self.table.setModel(self.model)
         self.table.setAccessibleName("Connections between nodes")
         for header in (self.table.horizontalHeader(), self.table.verticalHeader()):
@@ -132,8 +133,7 @@ class MatrixView(QWidget):
             shown.addWidget(widget)
         shown.addWidget(self._found, 1)
         shown.addWidget(self.cell)
-        both = QSplitter()
-        both.setChildrenCollapsible(False)
+        both = Splitter("Width of the list of nodes")
         both.addWidget(self._left)
         both.addWidget(right)
         both.setSizes([24 * GRID, 100 * GRID])

@@ -133,6 +133,7 @@ class MachineCard(Panel):
 
     def _make_table(self) -> QTableView:
         table = QTableView()
+        table.setTabKeyNavigation(False)  # else Tab never leaves it
         table.setModel(self.processes)
         table.setAccessibleName("Busiest processes")
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)

@@ -77,6 +77,7 @@ class NodeGrid(QStackedWidget):
         self.area = QScrollArea()
         self.area.setAccessibleName("Nodes of the node inventory")
         self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setProperty("role", "scrolled")
         self.area.setWidgetResizable(True)
         self.area.setWidget(inside)
         self.empty = EmptyState(

@@ -304,6 +304,7 @@ def _scrolled(widget: QWidget) -> QScrollArea:
     scroll = QScrollArea()
     scroll.setAccessibleName("This machine")
     scroll.setFrameShape(QFrame.Shape.NoFrame)
+    scroll.setProperty("role", "scrolled")
     scroll.setWidgetResizable(True)
     scroll.setWidget(inside)
     return scroll

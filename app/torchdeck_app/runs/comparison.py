@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QSplitter, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QTabWidget, QVBoxLayout, QWidget
 
 from torchdeck.config.toml.merge import ABSENT, as_shown, leaves, same
 from torchdeck.quantities import duration, metric, moment, size
@@ -24,6 +24,7 @@ from torchdeck_app.runs.run_configuration import Configuration, read_configurati
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.splitter import Splitter
 
 MOST = 64
 """Maximum number of runs compared at once. Above eight, as many as colours, plots show mean and deviation."""
@@ -75,7 +76,7 @@ class CompareView(QWidget):
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(self.values, "End &values")
         self.tabs.addTab(page, "Configuration")
-        splitter = QSplitter(Qt.Orientation.Vertical)
+        splitter = Splitter("Height of the plots", Qt.Orientation.Vertical)
         splitter.addWidget(self.plots)
         splitter.addWidget(self.tabs)
         splitter.setStretchFactor(0, 2)

@@ -94,6 +94,7 @@ class FilterBar(QWidget):
         self._glass = self.field.addAction(
             icon("search", theme.palette), QLineEdit.ActionPosition.LeadingPosition
         )
+        self._glass.setText("Filter runs")
         self._chips = {group.key: _Chip() for group in GROUPS}
         row = Flow(across=2)
         for group in GROUPS:

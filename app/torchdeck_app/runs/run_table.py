@@ -119,6 +119,8 @@ class RunTable(QWidget):
         )
         self.view_menu.columns_asked.connect(self.choose_columns)
         self.view_menu.group_asked.connect(self.set_group)
+        self.view_menu.sort_asked.connect(self.sort_by)
+        self.view_menu.sortable = self._sortable
         self.view_menu.archived_asked.connect(
             lambda on: self.filter_bar.set_filter(replace(self.filter_bar.filter, archived=on))
         )
@@ -168,6 +170,19 @@ class RunTable(QWidget):
             self.list.sortByColumn(KEYS.index("started"), order)
         self.list.set_chosen(keys)
         self._want_metrics()
+
+    def sort_by(self, key: str) -> None:
+        """Sort by a column; by the same one again in the other direction."""
+        now, descending = self.model.order
+        ascending = descending if key == now else True
+        order = Qt.SortOrder.AscendingOrder if ascending else Qt.SortOrder.DescendingOrder
+        self.list.sortByColumn(self.model.keys.index(key), order)
+
+    def _sortable(self) -> list[tuple[str, str, bool]]:
+        now, descending = self.model.order
+        direction = ", descending" if descending else ", ascending"
+        titles = {key: column_of(key).title for key in self.list.shown_keys()}
+        return [(key, title + direction * (key == now), key == now) for key, title in titles.items()]
 
     def set_group(self, group: str) -> None:
         """Group the runs by a value; empty: not at all."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.shown_text import shown_line
@@ -43,6 +43,7 @@ from torchdeck_app.runs.trash_dialog import TrashDialog
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.splitter import Splitter
 
 _MOST = 1 << 20
 """Maximum size in pixels accepted from a saved layout; Qt takes 32 bits."""
@@ -183,8 +184,7 @@ class RunsPage(Page):
         below.addWidget(self.undo_bar)
         column.addLayout(below)
         left.setMinimumWidth(26 * GRID)
-        self._splitter = QSplitter(Qt.Orientation.Horizontal)
-        self._splitter.setChildrenCollapsible(False)
+        self._splitter = Splitter("Width of the list of runs")
         self._splitter.addWidget(left)
         self._splitter.addWidget(self.shown)
         self._splitter.setStretchFactor(0, 0)

@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QDialog,
     QDialogButtonBox,
     QFileDialog,
@@ -37,6 +36,7 @@ from torchdeck_app.settings.user_settings import THEMES, SettingsStore
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import MODES, Theme
 from torchdeck_app.widgets.dialogs import begin_with
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState, label
 
@@ -75,7 +75,7 @@ class SettingsDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Settings")
         self._store = store
-        self._theme = QComboBox()
+        self._theme = NamedBox()
         self._theme.setAccessibleName("Colours")
         self._theme.setToolTip("Light or dark colours, or as the system has them")
         for mode in MODES:

@@ -159,7 +159,8 @@ QPushButton:pressed { background: $line; }
 QPushButton:checked { background: $selection; border-color: $accent; }
 QPushButton[role="primary"] { background: $accent; color: $on_accent; border-color: $accent; }
 QPushButton[role="primary"]:hover { border-color: $text; }
-QPushButton[role="primary"]:focus { border: 2px solid $text; padding: 3px 11px; }
+QPushButton[role="primary"]:focus { border: 2px solid $text; padding: 3px 11px; background: $selection;
+  color: $text; }
 QPushButton[role="destructive"] { color: $bad; }
 QPushButton:disabled, QPushButton[role="primary"]:disabled, QPushButton[role="destructive"]:disabled {
   background: $raised; color: $disabled; border-color: $line; }
@@ -184,11 +185,11 @@ QToolButton[role="link"] { color: $accent; }
 
 QTabWidget::pane { border: 0; border-top: 1px solid $line; }
 QTabBar { background: transparent; }
-QTabBar::tab { background: transparent; color: $secondary; padding: 6px 12px;
-  border-bottom: 2px solid transparent; }
+QTabBar::tab { background: transparent; color: $secondary; padding: 5px 11px;
+  border: 1px solid transparent; border-bottom: 2px solid transparent; }
 QTabBar::tab:selected { color: $text; border-bottom-color: $accent; }
 QTabBar::tab:hover { color: $text; }
-QTabBar::tab:focus { color: $accent; }
+QTabBar::tab:selected:focus { border-color: $accent; border-radius: 4px; }
 QTabBar::tab:disabled { color: $disabled; }
 QHeaderView { background: $surface; border: 0; border-radius: 0; }
 QHeaderView::section { background: $surface; color: $secondary; border: 0; border-bottom: 1px solid $line;
@@ -199,6 +200,8 @@ QHeaderView::down-arrow { image: url("$marks/down.svg"); width: 10px; height: 10
 QTableCornerButton::section { background: $surface; border: 0; border-bottom: 1px solid $line; }
 QTableView, QTreeView, QListView { gridline-color: $line; alternate-background-color: $window; }
 QTableView::item, QTreeView::item { padding: 0 4px; }
+QScrollArea[role="scrolled"] { border: 1px solid transparent; }
+QScrollArea[role="scrolled"]:focus { border-color: $accent; }
 QListView[role="tiles"] { background: transparent; border: 0; }
 QListView::item:hover { background: $raised; }
 QTableView::item:selected, QTreeView::item:selected, QListView::item:selected { background: $selection; }
@@ -211,6 +214,8 @@ QScrollBar::handle:vertical { min-height: 24px; }
 QScrollBar::handle:horizontal { min-width: 24px; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
+QSlider { border: 1px solid transparent; border-radius: 4px; }
+QSlider:focus { border-color: $accent; }
 QSlider::groove:horizontal { height: 4px; background: $border; border-radius: 2px; }
 QSlider::sub-page:horizontal { background: $accent; border-radius: 2px; }
 QSlider::handle:horizontal { width: 14px; height: 14px; margin: -6px 0; border-radius: 8px;

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
 from torchdeck.contract.refusal import Refusal
 from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.widgets.announcements import announce
 from torchdeck_app.widgets.panel import GRID, label
 
 if TYPE_CHECKING:
@@ -83,11 +84,14 @@ class ErrorLine(QWidget):
             page: the page that helps.
             role: `secondary` if nothing is wrong.
         """
+        before = self._text.text()
         self._text.setText(text)
         if self._text.property("role") != role:
             self._text.setProperty("role", role)
             self._text.style().polish(self._text)
         self.link.set_page(page if text else "")
+        if text != before:
+            announce(self, text, urgent=role == "error")
         self.setVisible(bool(text))
 
 

@@ -1,12 +1,11 @@
-"""Input widgets: a line for a search term, a spin box that does not interfere with scrolling; and focus
-that does not jump when a button vanishes.
-"""
+"""Input widgets: search line, spin box, combo box; and focus that does not jump when a button vanishes."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QKeyEvent, QKeySequence, QWheelEvent
-from PySide6.QtWidgets import QLineEdit, QSpinBox, QWidget
+from PySide6.QtGui import QKeyEvent, QKeySequence, QShowEvent, QWheelEvent
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
+from shiboken6 import isValid
 
 
 class SearchLine(QLineEdit):
@@ -41,6 +40,46 @@ class QuietSpinBox(QSpinBox):
             super().wheelEvent(event)
         else:
             event.ignore()
+
+
+class NamedBox(QComboBox):
+    """Combo box that screen readers call by its accessible name.
+
+    On Linux, Qt gives them the value of a combo box as its name, and its name only by a label next to it
+    whose buddy it is. This one brings such a label, which is never shown.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._label: QLabel | None = None
+
+    def setAccessibleName(self, name: str) -> None:  # noqa: N802 - Qt's name
+        """Set the name for screen readers."""
+        super().setAccessibleName(name)
+        self._show_label()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
+        super().showEvent(event)
+        self._show_label()
+
+    def _show_label(self) -> None:
+        parent, name = self.parentWidget(), self.accessibleName().replace("&", "&&")
+        if parent is None or not name or self._has_label(parent):
+            return
+        if self._label is None or not isValid(self._label):
+            self._label = QLabel(parent)
+            self._label.setTextFormat(Qt.TextFormat.PlainText)
+            self._label.setBuddy(self)
+        if self._label.parentWidget() is not parent:
+            self._label.setParent(parent)
+        self._label.hide()
+        if self._label.text() != name:
+            self._label.setText(name)
+
+    def _has_label(self, parent: QWidget) -> bool:
+        """Return whether a label that is shown names it."""
+        labels = parent.findChildren(QLabel, options=Qt.FindChildOption.FindDirectChildrenOnly)
+        return any(label.buddy() is self for label in labels if label is not self._label)
 
 
 # Focus handling for buttons that appear and vanish: a repeated Space must not press their neighbours.

@@ -8,6 +8,8 @@ from typing import Any
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QWidget
 
+from torchdeck_app.widgets.tab_order import step_focus
+
 
 class Page(QWidget):
     """Page of the main window. Created when first shown; notified when it is shown and hidden."""
@@ -34,3 +36,7 @@ class Page(QWidget):
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Restore the result of `save_state`; invalid entries (from another version) are skipped."""
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
+        """Move the focus as the page is read: Qt would follow the order in which widgets were created."""
+        return step_focus((self,), forward=forward) or super().focusNextPrevChild(forward)

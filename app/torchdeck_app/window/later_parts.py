@@ -47,6 +47,7 @@ class LaterParts(QObject):
         self._window = window
         self._offer_runs = offer_runs
         self.notices = Notices(theme, window.stack)
+        window.add_floating(self.notices)
         self.palette = CommandPalette(theme, self._items, window, recent)
         self.tray = Tray(window.windowIcon(), self._bring_up, self)
         self.news = RunNews(

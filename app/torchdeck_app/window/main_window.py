@@ -26,6 +26,7 @@ from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.tab_order import step_focus
 from torchdeck_app.window.importing import Importer
 from torchdeck_app.window.page_stack import PageEntry, PageStack
 from torchdeck_app.window.saved_session import Session
@@ -69,6 +70,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(self.centre)
         self.status = StatusBar(theme, operations)
         self.setStatusBar(self.status)
+        self._floating: list[QWidget] = []
         self.stack.made.connect(self._take_in)
         self.stack.shown.connect(self._shown)
 
@@ -93,6 +95,16 @@ class MainWindow(QMainWindow):
         """Show a page and give it the focus."""
         self.stack.show_page(name)
         self.stack.when_made(name, _focus)
+
+    def add_floating(self, widget: QWidget) -> None:
+        """Have Tab visit a widget that floats over the page, after everything else."""
+        self._floating.append(widget)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
+        """Move the focus from the navigation through the page to the status bar, and around."""
+        page = self.stack.currentWidget()
+        areas = (self._navigation, *([page] if page else ()), self.status, *self._floating)
+        return step_focus(areas, forward=forward, around=True) or super().focusNextPrevChild(forward)
 
     def actions_by_page(self) -> dict[str, Sequence[QAction]]:
         """Return all actions: the window's own under an empty name, and those of each created page."""

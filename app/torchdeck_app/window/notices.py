@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.announcements import announce
 from torchdeck_app.widgets.labels import PlainLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.state_badge import Look
@@ -85,6 +86,7 @@ class Notices(QWidget):
         self.show()
         self.raise_()
         self.place()
+        announce(self, notice.text, urgent=notice.look.colour == "bad")
 
     def answer_newest(self) -> None:
         """Run the button action of the latest notice; close it if it has none."""

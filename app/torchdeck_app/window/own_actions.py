@@ -148,13 +148,41 @@ class OwnActions(QObject):
 
 # All shortcuts on one page.
 
-EVERYWHERE = (
-    ("Next control, previous control", "Tab, Shift+Tab"),
-    ("Press a button, tick a box", "Space"),
-    ("Open the menu bar", "Alt+F"),
-    ("Next tab, previous tab", "Ctrl+Tab, Ctrl+Shift+Tab"),
-)
-"""Useful keys of Qt itself."""
+INSIDE: Mapping[str, Sequence[tuple[str, str]]] = {
+    "Everywhere": (
+        ("Next control, previous control", "Tab, Shift+Tab"),
+        ("Press a button, tick a box", "Space"),
+        ("Open the menu bar", "Alt+F"),
+        ("Open the context menu", "Menu, Shift+F10"),
+        ("Next tab, previous tab", "Ctrl+Tab, Ctrl+Shift+Tab"),
+        ("Move a divider that has the focus", "Arrow keys, Home, End"),
+    ),
+    "In the form": (
+        ("Help of the setting", "F1"),
+        ("Reference of the setting in the browser", "Shift+F1"),
+        ("Open a group, close it", "Right, Left"),
+    ),
+    "In the placement": (
+        ("Go to another node or device", "Arrow keys"),
+        ("Turn it on or off", "Space"),
+        ("Move the node", "Alt+Up, Alt+Down"),
+        ("Remove the node", "Del"),
+        ("Zoom in, zoom out, fit", "Ctrl++, Ctrl+-, Ctrl+0"),
+    ),
+    "In a plot": (
+        ("Move", "Left, Right"),
+        ("Zoom in, zoom out, show everything", "+, -, Home"),
+        ("Move the crosshair, which says its values", "Ctrl+Left, Ctrl+Right"),
+        ("Pin the values at the crosshair", "P"),
+        ("Show it alone, show all again", "Enter, Esc"),
+    ),
+    "In the heat map of ranks": (("Go to another rank or time, which says its value", "Arrow keys"),),
+    "In the log": (
+        ("Go to another line", "Up, Down, Page Up, Page Down, Home, End"),
+        ("Select lines, copy them", "Shift+Up, Shift+Down, Ctrl+C"),
+    ),
+}
+"""Keys that are no actions of a menu, by where they work."""
 
 
 class ShortcutSheet(QDialog):
@@ -178,7 +206,8 @@ class ShortcutSheet(QDialog):
         for place, offered in actions.items():
             lines = [(plain_text(action), shortcut_text(action)) for action in offered]
             self._add_group(place or "The window", [line for line in lines if line[1]])
-        self._add_group("Everywhere", list(EVERYWHERE))
+        for where, keys in INSIDE.items():
+            self._add_group(where, list(keys))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)

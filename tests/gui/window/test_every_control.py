@@ -10,17 +10,16 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
-    QDialog,
     QLabel,
     QLineEdit,
     QMenuBar,
     QTabBar,
-    QTabWidget,
     QToolButton,
     QWidget,
 )
 from pytestqt.qtbot import QtBot
 
+from support.gui.sights import sights
 from support.gui.whole_window import close, opened, path_of, spoken_name
 from support.values.run_homes import add_failed_run, add_run, run_id
 from torchdeck_app.window.application import WindowApplication
@@ -47,48 +46,6 @@ def window(
     qtbot.waitUntil(lambda: runs.page is not None, timeout=SLOW)  # type: ignore[attr-defined]
     yield made
     close(made)
-
-
-def sights(made: WindowApplication) -> Iterator[tuple[str, QWidget]]:
-    """Everything that there is to be seen, one after the other, by name."""
-    window, stack = made.window, made.window.stack
-    for name in stack.names:
-        window.show_page(name)
-        place = stack.places[name]
-        yield name, window
-        for tabs in place.findChildren(QTabWidget):
-            for index in range(tabs.count() if tabs.isVisible() else 0):
-                tabs.setCurrentIndex(index)
-                yield f"{name}, {tabs.tabText(index)}", window
-    window.show_page("Launch")
-    launch: Any = stack.places["Launch"].current  # type: ignore[attr-defined]
-    launch.form.more.setChecked(True)
-    for group, box in launch.form.groups.items():
-        box.set_open(is_open=True)
-        yield f"form, {group}", window
-    launch.show_view("toml")
-    launch.editor.open_find()
-    yield "text", window
-    launch.show_diff_to_run()
-    yield "what changed", launch.findChildren(QDialog)[-1]
-    launch.findChildren(QDialog)[-1].reject()
-    launch.actions_here.new.trigger()
-    yield "presets", window
-    yield from dialogs(made)
-
-
-def dialogs(made: WindowApplication) -> Iterator[tuple[str, QWidget]]:
-    """What the actions of the window itself open."""
-    own = {action.text().replace("&", ""): action for action in made.window.actions_by_page()[""]}
-    for name in ("Settings…", "Keyboard shortcuts", "Command palette…"):
-        before = set(QApplication.topLevelWidgets())
-        own[name].trigger()
-        QApplication.processEvents()
-        for widget in set(QApplication.topLevelWidgets()) - before:
-            yield name, widget
-            if isinstance(widget, QDialog):
-                widget.reject()
-        yield name, made.window
 
 
 def test_every_control_that_the_keyboard_reaches_has_a_name(window: WindowApplication) -> None:

@@ -23,6 +23,7 @@ from torchdeck_app.launch.check.check_table import LOOKS, REMEDIES, CellDetail, 
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.announcements import announce
 from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
@@ -68,6 +69,8 @@ class CheckPanel(QFrame):
         header.addWidget(self.measure_button)
         header.addWidget(self.close_button)
         self._scroll = QScrollArea()
+        self._scroll.setAccessibleName("Results of the check")
+        self._scroll.setProperty("role", "scrolled")
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
         self._scroll.viewport().setAutoFillBackground(False)
@@ -99,6 +102,7 @@ class CheckPanel(QFrame):
         self.title.setText(title or verdict(rows))
         self._draw()
         self.show()
+        announce(self, self.title.text())
 
     def lie_over(self, below: QWidget) -> None:
         """Cover the lower part of `below`, which keeps its size."""

@@ -41,6 +41,7 @@ from torchdeck_app.launch.document.checked_text import plain, same_value
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 
@@ -64,7 +65,7 @@ class DiffDialog(QDialog):
         self._operations, self._home = operations, home
         self._text, self._name = text, name
         self._wanted = ""
-        self.chooser = QComboBox()
+        self.chooser = NamedBox()
         self.chooser.setAccessibleName("Run")
         self.chooser.setToolTip("The run to compare with")
         self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)

@@ -54,6 +54,8 @@ class MergeDialog(QDialog):
             text.setTextFormat(Qt.TextFormat.PlainText)
             layout.addWidget(text)
         scroll = QScrollArea()
+        scroll.setAccessibleName("Keys that differ")
+        scroll.setProperty("role", "scrolled")
         scroll.setWidgetResizable(True)
         scroll.setWidget(self._table())
         layout.addWidget(scroll, 1)

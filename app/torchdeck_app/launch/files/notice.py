@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QTo
 from torchdeck_app.theme.icons import drawn, icon
 from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.announcements import announce
 from torchdeck_app.widgets.inputs import leave
 from torchdeck_app.widgets.panel import GRID, label
 
@@ -88,6 +89,7 @@ class Notice(QFrame):
             self._buttons.append(button)
         self._draw()
         self.show()
+        announce(self, text, urgent=tone == "error")
 
     def clear(self, topic: str | None = None) -> None:
         """Remove the message; with a topic, only if it belongs to it."""

@@ -111,6 +111,7 @@ class StartPage(QScrollArea):
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setAccessibleName("Begin")
+        self.setProperty("role", "scrolled")
         inside = QWidget()
         self._column = QVBoxLayout(inside)
         self._column.setContentsMargins(4 * GRID, 2 * GRID, 4 * GRID, GRID)

@@ -8,13 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import (
-    QApplication,
-    QFrame,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
 from torchdeck.config.keys import Key
@@ -35,11 +29,12 @@ from torchdeck_app.launch.form.gpu_field import FreeGpuSearch
 from torchdeck_app.launch.form.group_box import GroupBox, GroupHeader
 from torchdeck_app.launch.form.help_strip import HelpStrip
 from torchdeck_app.launch.form.kind_row import KindRow
-from torchdeck_app.launch.form.tab_order import step_focus
 from torchdeck_app.launch.form.unread_text import Banner, UnreadState
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.help import open_page
 from torchdeck_app.widgets.inputs import SearchLine
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tab_order import step_focus
 
 
 class ConfigForm(QWidget):
@@ -342,6 +337,9 @@ class ConfigForm(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         if event.key() == Qt.Key.Key_F1 and self._row_in_focus is not None:
+            if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+                open_page(self.help.full.link.page)
+                return
             self.help.set_open(is_open=not self.help.is_open)
         elif event.key() == Qt.Key.Key_Escape and self.help.is_open:
             self.help.set_open(is_open=False)
@@ -353,9 +351,7 @@ class ConfigForm(QWidget):
         self.help.set_open(is_open=True)
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
-        """Move the focus in visual order: fields are created late, and Qt would follow the order of
-        creation.
-        """
+        """Move the focus in visual order: fields are created late, as Qt would visit them."""
         return step_focus((self,), forward=forward) or super().focusNextPrevChild(forward)
 
     def _filter(self) -> None:

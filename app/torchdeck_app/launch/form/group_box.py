@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from PySide6.QtCore import QRect, QSize, Qt, Signal
+from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QLabel, QVBoxLayout, QWidget
 
@@ -61,7 +61,7 @@ class GroupHeader(QAbstractButton):
         if self.underMouse() or self.hasFocus():
             painter.setPen(theme.colour("accent") if self.hasFocus() else theme.colour("raised"))
             painter.setBrush(theme.colour("raised"))
-            painter.drawRoundedRect(box.adjusted(1, 1, -2, -2), 4, 4)
+            painter.drawRoundedRect(QRectF(box).adjusted(1.5, 1.5, -1.5, -1.5), 4, 4)
         painter.setPen(theme.colour("secondary"))
         painter.setFont(font(Type.BODY))
         middle = Qt.AlignmentFlag.AlignVCenter

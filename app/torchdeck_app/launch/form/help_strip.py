@@ -44,6 +44,7 @@ class HelpStrip(QFrame):
         self.toggle = QToolButton()
         self.toggle.setCheckable(True)
         self.toggle.setAutoRaise(True)
+        self.toggle.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # F1 in a field is its key
         self.toggle.setProperty("role", "link")
         self.toggle.setToolTip("Show all help of this setting, with default and example (F1)")
         self.toggle.toggled.connect(self._open)
@@ -156,6 +157,7 @@ class FullHelp(QScrollArea):
         self._description = _text()
         self.link = HelpLink()
         self.link.setText("Open the reference")
+        self.link.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._grid = QGridLayout()
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setHorizontalSpacing(2 * GRID)
@@ -189,6 +191,7 @@ class FullHelp(QScrollArea):
             for each in row:
                 each.setVisible(bool(name))
         self.link.set_page(shown.page)
+        self.link.setToolTip("Open the reference of this setting (Shift+F1)")
         self.updateGeometry()
 
     def text(self) -> str:

@@ -12,6 +12,7 @@ from torchdeck.config.keys import Key
 from torchdeck_app.launch.form.base_control import Control, ValueLine
 from torchdeck_app.launch.form.codecs import Codec, UnreadableError, codec_of
 from torchdeck_app.launch.form.form_state import FieldState, words_of
+from torchdeck_app.widgets.inputs import NamedBox
 
 _DEFAULT = re.compile(r"Default: (.+?)(?:[.;:]\s|\.?$)")
 
@@ -89,7 +90,7 @@ _LEAST = 100
 """Minimum width in pixels: no more than the field column, or the row would move it."""
 
 
-class QuietBox(QComboBox):
+class QuietBox(NamedBox):
     """Combo box whose value the wheel changes only with focus; otherwise the wheel scrolls its container."""
 
     def __init__(self, parent: QWidget | None = None) -> None:

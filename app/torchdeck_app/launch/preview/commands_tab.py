@@ -37,6 +37,7 @@ from torchdeck_app.launch.preview.preview_tab import line_label
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState
 
@@ -56,7 +57,7 @@ class CommandsView(QWidget):
         self._theme = theme
         self._operations = operations
         self._preview: Preview | None = None
-        self.nodes = QComboBox()
+        self.nodes = NamedBox()
         self.nodes.setAccessibleName("Node")
         self.nodes.setToolTip("Node whose command is shown")
         self.nodes.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)

@@ -37,6 +37,7 @@ from torchdeck_app.launch.preview.preview_tab import PreviewTab, line_label, wra
 from torchdeck_app.launch.preview.program_tab import ProgramView
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.announcements import News
 from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState
@@ -178,6 +179,7 @@ class HeadlineStrip(QWidget):
         self.setAccessibleName("Memory fit, balance and cost")
         self._theme = theme
         self._shown: tuple[Answer, ...] = ()
+        self._news = News(self)
         grid = QGridLayout()
         grid.setHorizontalSpacing(2 * GRID)
         grid.setVerticalSpacing(0)
@@ -205,6 +207,7 @@ class HeadlineStrip(QWidget):
         if state.preview is None:
             return
         self._shown = answers(state.preview)
+        self._tell_memory(self._shown[0])
         for cell, answer in zip(self._cells, self._shown, strict=True):
             for part, text in zip(cell, (answer.question, answer.value, answer.detail), strict=True):
                 part.setText(text)
@@ -217,6 +220,12 @@ class HeadlineStrip(QWidget):
             line.setToolTip(plain_tip(line.text()))
             line.setVisible(bool(lines) and (at < len(lines) or bool(state.preview.arithmetic)))
         self._colour()
+
+    def _tell_memory(self, memory: Answer) -> None:
+        """Tell screen readers when the run begins or ceases to fit; its fullness changes too often."""
+        verdict = memory.value.partition(",")[0]
+        if memory.colour in ("good", "warn", "bad"):
+            self._news.tell("", f"{memory.question}: {verdict}", urgent=memory.colour == "bad")
 
     def _column(self, grid: QGridLayout, column: int) -> tuple[ElidedLabel, ElidedLabel, ElidedLabel]:
         made = (

@@ -68,6 +68,7 @@ class GpuPage(QWidget):
         column.addWidget(self._processes(), 1)
         area = QScrollArea()
         area.setAccessibleName("GPU")
+        area.setProperty("role", "scrolled")
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setWidgetResizable(True)
         area.setWidget(inside)

@@ -7,7 +7,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QComboBox,
     QDialog,
     QDialogButtonBox,
     QFormLayout,
@@ -22,7 +21,9 @@ from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.runs.run_commands import RunCommands
 from torchdeck_app.theme.fonts import Type
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tab_order import step_focus
 
 
 class RunDialog(QDialog):
@@ -49,7 +50,7 @@ class RunDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(title)
         self.setMinimumWidth(60 * GRID)
-        self.node = QComboBox()
+        self.node = NamedBox()
         self.node.addItems(list(nodes))
         self.node.setAccessibleName("Node")
         self.form = QFormLayout()
@@ -72,6 +73,10 @@ class RunDialog(QDialog):
         column.addLayout(self.form)
         column.addWidget(self._told)
         column.addWidget(buttons)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
+        """Move the focus as the dialog is read: the fields of subclasses are created last."""
+        return step_focus((self,), forward=forward, around=True) or super().focusNextPrevChild(forward)
 
     @property
     def message(self) -> str:

@@ -33,6 +33,8 @@ class ViewMenu(QToolButton):
     columns_asked = Signal(QPoint)
     """Emitted with the screen position for the list of columns."""
     group_asked = Signal(str)
+    sort_asked = Signal(str)
+    """Emitted with the key of a column to sort by, in the other direction if it sorts already."""
     archived_asked = Signal(bool)
     save_asked = Signal(str)
     """Emitted with the name under which the current view is to be saved."""
@@ -47,6 +49,8 @@ class ViewMenu(QToolButton):
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._views: tuple[str, ...] = ()
         self._group, self._archived = "", False
+        self.sortable: Callable[[], Sequence[tuple[str, str, bool]]] = tuple
+        """Returns key and title of the columns, and whether they sort."""
         self._menu = QMenu(self)
         self._menu.aboutToShow.connect(self._fill)
         self.setMenu(self._menu)
@@ -69,6 +73,9 @@ class ViewMenu(QToolButton):
         menu = self._menu
         menu.clear()
         self._add(menu, "&Columns …", lambda: self.columns_asked.emit(self._below()))
+        sorting = menu.addMenu("S&ort by")
+        for key, title, on in self.sortable():
+            self._add(sorting, shown(title).replace("&", "&&"), partial(self.sort_asked.emit, key), on=on)
         groups = menu.addMenu("&Group by")
         for key, text in GROUPS:
             self._add(groups, text, partial(self.group_asked.emit, key), on=key == self._group)

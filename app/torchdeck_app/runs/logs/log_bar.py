@@ -13,6 +13,7 @@ from torchdeck.runs.logs.merged import STREAMS
 from torchdeck_app.runs.logs.messages import Choice, Found, LogPage, Search
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 
 PAUSE = 150
@@ -234,7 +235,7 @@ class _SearchField(QLineEdit):
             super().keyPressEvent(event)
 
 
-class _Box(QComboBox):
+class _Box(NamedBox):
     """Combo box as wide as its longest text, or narrower if there is no room."""
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
+    QFocusEvent,
     QFontMetrics,
     QKeyEvent,
     QMouseEvent,
@@ -138,6 +139,9 @@ class LogArea(QAbstractScrollArea):
         elif self._page is not None:
             painter.setPen(QColor(palette.secondary))
             painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, "No line has a match")
+        if self.hasFocus():
+            painter.setPen(QColor(palette.accent))
+            painter.drawRect(self.viewport().rect().adjusted(0, 0, -1, -1))
         painter.end()
 
     def _paint_rows(self, painter: QPainter, page: LogPage) -> None:
@@ -160,6 +164,14 @@ class LogArea(QAbstractScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
         self._set_ranges()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 - Qt's name
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802 - Qt's name
+        super().focusOutEvent(event)
+        self.viewport().update()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
         super().changeEvent(event)

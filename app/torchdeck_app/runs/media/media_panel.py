@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtWidgets import (
-    QComboBox,
     QHBoxLayout,
     QListWidget,
     QListWidgetItem,
@@ -26,6 +25,7 @@ from torchdeck_app.runs.media.content_views import ContentView, Shown, decoded
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import ErrorLine
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState
 
@@ -75,7 +75,7 @@ class MediaView(RunPanel):
         self.names.setFixedWidth(_NAMES_WIDTH)
         self.names.setSpacing(2)
         self.names.currentRowChanged.connect(lambda _row: self._choose_name())
-        self.rank = QComboBox()
+        self.rank = NamedBox()
         self.rank.setAccessibleName("Rank")
         self.rank.currentIndexChanged.connect(lambda _index: self._choose_rank())
         self.slider = QSlider(Qt.Orientation.Horizontal)

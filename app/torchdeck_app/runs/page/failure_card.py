@@ -23,6 +23,7 @@ from torchdeck_app.runs.abilities import Abilities, RunCommand
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.announcements import announce
 from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.inputs import set_enabled
 from torchdeck_app.widgets.labels import ElidedLabel, PlainLabel, plain_tip
@@ -113,12 +114,15 @@ class FailureCard(QFrame):
 
     def show_report(self, report: FailureReport | None) -> None:
         """Show the failure; None if there is none."""
+        is_news = report is not None and report != self.report
         self.report = report
         self.setVisible(report is not None)
         if report is None:
             return
         self._headline.setText(report.headline)
         self._headline.setToolTip(plain_tip(report.headline))
+        if is_news:
+            announce(self, report.headline, urgent=True)
         self._message.setText(report.message)
         self._message.setVisible(bool(self._message.text()))
         self.traceback.setPlainText(shown(report.traceback))

@@ -34,6 +34,7 @@ from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.announcements import News
 from torchdeck_app.widgets.inputs import set_enabled, set_visible
 from torchdeck_app.widgets.labels import ElidedLabel, SteadyLabel, control_text, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
@@ -78,6 +79,7 @@ class RunHeader(QFrame):
         self._again.setInterval(_AGES)
         self._badge = StateBadge(theme)
         self._badge.setFont(font(Type.HEADING))
+        self._news = News(self)
         self._name = ElidedLabel()
         self._name.setFont(font(Type.HEADING))
         self._doing = ElidedLabel()
@@ -122,7 +124,9 @@ class RunHeader(QFrame):
     def show_run(self, seen: RunSeen, under_way: Collection[str]) -> None:
         """Show the run's current state and its pending requests."""
         view, progress = seen.view, seen.progress
-        self._badge.set_look(look_of_run(view))
+        look = look_of_run(view)
+        self._badge.set_look(look)
+        self._news.tell(view.id, f"{view.name}: {look.word}", urgent=look.colour == "bad")
         self._name.setText(view.name)
         self._name.setToolTip(plain_tip(f"{view.name}\n{view.id}"))
         self._latest = (seen, under_way)

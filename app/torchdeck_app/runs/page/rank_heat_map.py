@@ -6,7 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import (
+    QColor,
+    QFocusEvent,
+    QFontMetricsF,
+    QImage,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+)
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from torchdeck.runs.folders.rank_nodes import rank_words
@@ -19,6 +29,7 @@ from torchdeck.runs.plots.x_axis import x_text, x_ticks
 from torchdeck_app.runs.plots.geometry import BOTTOM, LEFT, Scale
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.announcements import announce
 from torchdeck_app.widgets.chart import LEVELS, levels, viridis
 
 _RIGHT, _TOP, _BAR = 112, 8, 12
@@ -28,6 +39,17 @@ _TALLEST = 24
 
 _SEEN = 5.0
 """Minimum height in pixels of the row of a straggler."""
+_KEYS: Mapping[int, tuple[int, int]] = {
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+    Qt.Key.Key_PageUp: (-16, 0),
+    Qt.Key.Key_PageDown: (16, 0),
+    Qt.Key.Key_Home: (0, -1_000_000),
+    Qt.Key.Key_End: (0, 1_000_000),
+}
+"""Ranks and columns that each key moves by."""
 
 
 class HeatMap(QWidget):
@@ -47,7 +69,10 @@ class HeatMap(QWidget):
         self._delaying: dict[int, int | None] = {}
         self._cursor: float | None = None
         self._pointer: QPointF | None = None
+        self._cell: tuple[int, int] | None = None
+        """Row and column that the keys have moved to."""
         self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMinimumSize(320, 120)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName("Heat map of ranks over time")
@@ -132,6 +157,7 @@ class HeatMap(QWidget):
         painter.setFont(font(Type.SMALL))
         matrix = self._matrix
         if matrix is None or self._image.isNull():
+            self._paint_focus(painter, None)
             painter.end()
             return
         painter.drawImage(self.area, self._image)
@@ -145,6 +171,7 @@ class HeatMap(QWidget):
             if self.area.left() <= x <= self.area.right() + 1:
                 painter.setPen(QPen(QColor("#ffffff"), 1))
                 painter.drawLine(QLineF(x, self.area.top(), x, self.area.bottom()))
+        self._paint_focus(painter, matrix)
         painter.end()
 
     def _paint_slow(self, painter: QPainter, matrix: Matrix) -> None:
@@ -174,6 +201,18 @@ class HeatMap(QWidget):
             if left < area.right():
                 frame = QRectF(left, middle - tall / 2, area.right() - left, tall)
                 painter.drawRect(frame.adjusted(1, 1, -1, -1))
+
+    def _paint_focus(self, painter: QPainter, matrix: Matrix | None) -> None:
+        """Frame the map while it has the focus, and the row that the keys have moved to."""
+        if not self.hasFocus():
+            return
+        painter.setPen(QPen(self._theme.colour("accent"), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRect(QRectF(self.rect()).adjusted(0.5, 0.5, -1.5, -1.5))
+        if matrix is not None and self._cell is not None and self._cell[0] < len(matrix.ranks):
+            tall = self.area.height() / len(matrix.ranks)
+            y = self.area.top() + self._cell[0] * tall
+            painter.drawRect(QRectF(0.5, y, self.area.right(), max(2.0, tall)))
 
     def _across(self, matrix: Matrix) -> Scale:
         return Scale(float(matrix.edges[0]), float(matrix.edges[-1]), self.area.left(), self.area.right())
@@ -225,10 +264,38 @@ class HeatMap(QWidget):
         if at is None or matrix is None:
             self.leaveEvent(event)
             return
-        row, column = at
-        value = float(matrix.values[row, column])
         x = self._across(matrix).value(event.position().x())
         self.pointed.emit(x)
+        self.told.emit(self._words(matrix, *at, x))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        """Move over ranks and time with the arrow keys; what is there is said."""
+        matrix, step = self._matrix, _KEYS.get(event.key())
+        if step is None or matrix is None or not matrix.values.size:
+            super().keyPressEvent(event)
+            return
+        rows, columns = matrix.values.shape
+        before = self._cell
+        row, column = (0, columns - 1) if before is None else (before[0] + step[0], before[1] + step[1])
+        row, column = min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)
+        self._cell = (row, column)
+        x = float(matrix.edges[column] + matrix.edges[column + 1]) / 2
+        text = self._words(matrix, row, column, x)
+        self.pointed.emit(x)
+        self.told.emit(text)
+        self.setAccessibleDescription(text)
+        announce(self, text)
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802 - Qt's name
+        super().focusOutEvent(event)
+        if self._cell is not None:
+            self._cell = None
+            self.leaveEvent(event)
+
+    def _words(self, matrix: Matrix, row: int, column: int, x: float) -> str:
+        """Return rank, x, value and its ratio to the median."""
+        value = float(matrix.values[row, column])
         unit = matrix.metric.unit if matrix.metric is not None else ""
         text = f"{rank_words(matrix.ranks[row], matrix.nodes)}, {x_text(matrix.asked.kind, x)}: "
         if np.isfinite(value):
@@ -236,7 +303,7 @@ class HeatMap(QWidget):
             text += f"{value_text(value, unit)}, {ratio:.2f} × the median"
         else:
             text += "nothing logged"
-        self.told.emit(text)
+        return text
 
     def leaveEvent(self, event: object) -> None:  # noqa: ARG002, N802 - Qt's name
         self.pointed.emit(None)

@@ -29,6 +29,7 @@ from torchdeck_app.bridge.background_loop import Feed
 from torchdeck_app.runs.page.rank_heat_map import HeatMap
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState
 
@@ -59,8 +60,8 @@ class RankHeatMap(RunPanel):
         self.map.told.connect(lambda text: self._tell(text or self._said))
         self._gather = QTimer(self, singleShot=True, interval=25)
         self._gather.timeout.connect(self._ask)
-        self._choice = QComboBox()
-        self._axis = QComboBox()
+        self._choice = NamedBox()
+        self._axis = NamedBox()
         self.verdict = ElidedLabel("Reading the metrics…")
         self._pages = QStackedWidget()
         self._pages.addWidget(self.map)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtWidgets import QWidget
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import moment
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.shown_text import shown
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.labels import plain_tip
 
 _OFFERED = 200
 """Maximum number of other runs in the list, newest first."""
 
 
-class RunChoice(QComboBox):
+class RunChoice(NamedBox):
     """Field whose first items its owner adds before the first call of `set_runs`."""
 
     def __init__(self, layout: RunLayout, name: str, parent: QWidget | None = None) -> None:

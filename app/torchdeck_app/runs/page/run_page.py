@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QResizeEvent
-from PySide6.QtWidgets import QSplitter, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.failure import FailureReport, read_failure
@@ -38,6 +38,7 @@ from torchdeck_app.runs.run_watch import RunSeen, RunWatch
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import ErrorLine
 from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.splitter import Splitter
 
 _MINUTE = 60.0
 """Seconds between two looks at how the time of an active run was spent."""
@@ -206,8 +207,7 @@ class RunPage(QWidget):
         above.addWidget(self.card)
         above.addWidget(self.plots, 1)
         above.addWidget(self.replay)
-        self._splitter = QSplitter(Qt.Orientation.Vertical)
-        self._splitter.setChildrenCollapsible(False)
+        self._splitter = Splitter("Height of the plots", Qt.Orientation.Vertical)
         self._splitter.addWidget(upper)
         self._splitter.addWidget(self.tabs)
         for part in (upper, self.tabs):

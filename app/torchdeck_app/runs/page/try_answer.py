@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QTextCursor
-from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import brief
@@ -19,6 +19,7 @@ from torchdeck.use_cases.generation.trained_model import interpreter_of_run, mod
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.help import ErrorLine, page_of
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.panel import GRID
 
 NONE = "No second answer"
@@ -56,7 +57,7 @@ class TryAnswer(QWidget):
         self._offered: tuple[Path, ...] = ()
         self._operation: Operation[Answered] | None = None
         self._pieces: deque[str] = deque()
-        self.choice = QComboBox()
+        self.choice = NamedBox()
         self.choice.setAccessibleName(f"Checkpoint of the {name.lower()}")
         self.choice.currentIndexChanged.connect(lambda _index: self.changed.emit())
         self.text = QPlainTextEdit()

@@ -10,9 +10,11 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QGraphicsSimpleTextItem
 
+from torchdeck.runs.plots import entries
 from torchdeck.runs.plots.entries import Entry, nearest, nearest_member
 from torchdeck.runs.plots.exchange import Curve, PlotData
 from torchdeck.runs.plots.units import Unit, value_text
+from torchdeck.runs.plots.x_axis import XKind, x_text
 from torchdeck_app.runs.plots.curves import paint_curve, series_colour
 from torchdeck_app.runs.plots.geometry import Area, plot_font
 from torchdeck_app.theme.fonts import Type
@@ -116,3 +118,14 @@ def single_at(content: PlotData, x: float, y: float, unit: Unit) -> tuple[Curve,
     value = float(band.values[member][nearest(band.x, x)])
     entry = Entry(band.members[member], -1, value_text(value, unit), value)
     return Curve("", -1, band.x, band.values[member].astype(np.float64), breaks=band.breaks), entry
+
+
+_MOST_WORDS = 8
+"""Values that are said at a crosshair."""
+
+
+def words_at(content: PlotData, kind: XKind, x: float, unit: Unit) -> str:
+    """Return x and the values there, for screen readers."""
+    found = entries.at(content, x, unit)[:_MOST_WORDS]
+    values = ", ".join(f"{each.label} {each.text}" if len(found) > 1 else each.text for each in found)
+    return f"{x_text(kind, x)}: {values or 'nothing logged'}"

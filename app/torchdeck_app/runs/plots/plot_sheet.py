@@ -8,18 +8,20 @@ from itertools import pairwise
 
 import pyqtgraph
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QPaintEvent, QResizeEvent, QWheelEvent
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QPaintEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QGraphicsScene, QGraphicsWidget, QMenu, QWidget
 
 from torchdeck.runs.plots.catalogue import LOSS, Metric
 from torchdeck.runs.plots.exchange import Moments, PlotData
 from torchdeck.runs.plots.x_axis import Across
 from torchdeck_app.runs.plots.choices import YAxis
+from torchdeck_app.runs.plots.cursor import words_at
 from torchdeck_app.runs.plots.geometry import LEFT, RIGHT, Shared
 from torchdeck_app.runs.plots.legend import ValueBox
 from torchdeck_app.runs.plots.marks import STRIP, Mark, MarkStrip
 from torchdeck_app.runs.plots.plot import Plot
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.announcements import announce
 from torchdeck_app.widgets.panel import GRID
 
 _LARGE, _SMALL = 232, 168
@@ -156,6 +158,7 @@ class PlotSheet(pyqtgraph.GraphicsView):
         plot.zoom_asked.connect(self.zoom_asked)
         plot.vb.pin_asked.connect(lambda: self._pin(plot))
         plot.set_pins(self._pins)
+        plot.vb.cursor_asked.connect(lambda hundredths: self._step_cursor(plot, hundredths))
         plot.vb.enlarged.connect(lambda on: self.enlarged.emit(metric.key if on else None))
         plot.focus_changed.connect(lambda on: self._tell_focus(metric if on else None))
         plot.set_y_axis(self._y_axis(metric.key))
@@ -256,6 +259,33 @@ class PlotSheet(pyqtgraph.GraphicsView):
         if entries:
             rect = under.geometry().toRect()
             self._box.show_at(entries, round(at.x()), rect.top(), rect.bottom() + 1)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 - Qt's name
+        """Open the menu of the plot with the focus by its key; pyqtgraph opens it by the mouse."""
+        plot = next((plot for plot in self._plots.values() if plot.vb.hasFocus()), None)
+        if event.reason() is not QContextMenuEvent.Reason.Keyboard or plot is None:
+            super().contextMenuEvent(event)
+            return
+        place = plot.geometry().topLeft() + QPointF(LEFT, GRID)
+        plot.vb.open_menu(QPointF(self.viewport().mapToGlobal(self.mapFromScene(place))))
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802 - Qt's name
+        super().focusOutEvent(event)
+        if event.reason() is not Qt.FocusReason.PopupFocusReason:  # the menu of a plot acts at the crosshair
+            self.pointed.emit(None)
+
+    def _step_cursor(self, plot: Plot, hundredths: int) -> None:
+        """Move the crosshair of all plots by keys, from the end of the curves; its values are said."""
+        across = plot.area.across
+        start, end = across.pixel(across.low), across.pixel(across.high)
+        here = end
+        if plot.cursor_x is not None:
+            here = across.pixel(plot.cursor_x) + hundredths * (end - start) / 100
+        self.pointed.emit(across.value(min(max(here, start), end)))
+        if plot.cursor_x is not None and self._across is not None:
+            text = words_at(plot.content, self._across.kind, plot.cursor_x, plot.plotted.unit)
+            self.setAccessibleDescription(text)
+            announce(self, text)
 
     def _under(self, at: QPointF) -> Plot | None:
         return next((plot for plot in self._plots.values() if plot.geometry().contains(at)), None)

@@ -16,6 +16,7 @@ from torchdeck_app.runs.plots.choices import MOST_SMOOTHING, Choices
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 
@@ -46,7 +47,7 @@ class PlotToolbar(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._choices = Choices()
-        self._axis = QComboBox()
+        self._axis = NamedBox()
         self._axis.addItems([X_NAMES[kind] for kind in _KINDS])
         # as wide as the selection: the message next to it needs the space
         self._axis.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
@@ -55,7 +56,7 @@ class PlotToolbar(QWidget):
         self._named(self._axis, "X axis", "What the x axis shows")
         self._shown_kind: XKind = self._choices.kind
         self._axis.currentIndexChanged.connect(self._choose_kind)
-        self.nodes = QComboBox()
+        self.nodes = NamedBox()
         self.nodes.addItem("All nodes", "")
         self._named(self.nodes, "Nodes", "Whose ranks, GPUs and host are shown")
         self.nodes.hide()

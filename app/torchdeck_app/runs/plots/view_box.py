@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyqtgraph
-from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent
-from PySide6.QtWidgets import QGraphicsSceneMouseEvent, QGraphicsSceneWheelEvent
+from PySide6.QtWidgets import QGraphicsItem, QGraphicsSceneMouseEvent, QGraphicsSceneWheelEvent
 
 from torchdeck_app.runs.plots.geometry import MOST_EXPONENT
 
 _ZOOM = 0.8
 _MOST = 1e307
 """Greatest number on a linear axis."""
+
+
+@dataclass(frozen=True)
+class MenuKey:
+    """Stands in for pyqtgraph's mouse event if a key asks for the context menu."""
+
+    place: QPointF
+    acceptedItem: QGraphicsItem  # noqa: N815 - pyqtgraph's name
+
+    def screenPos(self) -> QPointF:  # noqa: N802 - pyqtgraph's name
+        """Return where the menu is to be, on the screen."""
+        return self.place
 
 
 class PlotView(pyqtgraph.ViewBox):
@@ -26,6 +40,8 @@ class PlotView(pyqtgraph.ViewBox):
     focused = Signal(bool)
     pin_asked = Signal()
     """Emitted to keep the values at the crosshair in sight."""
+    cursor_asked = Signal(int)
+    """Emitted with hundredths of the width by which to move the crosshair."""
     enlarged = Signal(bool)
     """Emitted to show this plot alone, or all of them again."""
 
@@ -42,6 +58,10 @@ class PlotView(pyqtgraph.ViewBox):
     def raiseContextMenu(self, ev: object) -> None:  # noqa: N802 - pyqtgraph's name
         self.setMenuEnabled(True)
         super().raiseContextMenu(ev)
+
+    def open_menu(self, place: QPointF) -> None:
+        """Open the context menu at a place on the screen, as its key does."""
+        self.raiseContextMenu(MenuKey(place, self))
 
     def limit(self, *, log_x: bool, log_y: bool) -> None:
         """Keep the ranges within the numbers that a float can hold."""
@@ -118,6 +138,9 @@ class PlotView(pyqtgraph.ViewBox):
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         key, (low, high) = event.key(), self.viewRange()[0]
         if key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+                self.cursor_asked.emit(-1 if key == Qt.Key.Key_Left else 1)
+                return
             tenth = (high - low) / 10
             self.translateBy(x=-tenth if key == Qt.Key.Key_Left else tenth)
         elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):

@@ -15,8 +15,8 @@ from torchdeck.config.problems import Problem
 from torchdeck.config.starting_files import preset_text
 from torchdeck_app.launch.form.field_row import FieldRow
 from torchdeck_app.launch.form.form_groups import BASIC
-from torchdeck_app.launch.form.tab_order import in_visual_order
 from torchdeck_app.launch.form.value_controls import ChoiceControl, LineControl
+from torchdeck_app.widgets.tab_order import in_visual_order
 
 
 def test_groups_open_by_mouse_and_keys(user: User) -> None:
