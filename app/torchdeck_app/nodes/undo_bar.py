@@ -7,6 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QWidget
 
+from torchdeck_app.widgets.announcements import announce
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID
 
@@ -42,6 +43,7 @@ class UndoBar(QFrame):
         self.text.setToolTip(plain_tip(sentence))
         self.button.setVisible(undo is not None)
         self.show()
+        announce(self, sentence)
         self._clock.start(SHOWN)
 
     def _press(self) -> None:

@@ -16,6 +16,7 @@ from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_commands import Deleted, RunCommands
 from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.announcements import announce
 from torchdeck_app.widgets.inputs import leave
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState, label
@@ -300,6 +301,7 @@ class UndoBar(QFrame):
         self._aside = aside
         self._tell(aside.names)
         self.show()
+        announce(self, self._text.text())
         self._clock.start(SHOWN)
 
     def undo(self) -> None:

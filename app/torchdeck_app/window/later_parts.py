@@ -14,6 +14,7 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.state_badge import UNREADABLE
 from torchdeck_app.window.command_palette_dialog import CommandPalette
 from torchdeck_app.window.connections import Connections
+from torchdeck_app.window.context_menu_key import add_context_menu_key
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.notices import Notice, Notices
 from torchdeck_app.window.palette_items import PaletteItem, action_items, tab_items
@@ -48,6 +49,7 @@ class LaterParts(QObject):
         self._offer_runs = offer_runs
         self.notices = Notices(theme, window.stack)
         window.add_floating(self.notices)
+        add_context_menu_key(window)
         self.palette = CommandPalette(theme, self._items, window, recent)
         self.tray = Tray(window.windowIcon(), self._bring_up, self)
         self.news = RunNews(
