@@ -14,11 +14,11 @@ from torchdeck.config.toml.merge import merge
 from torchdeck.use_cases.batch_plans.in_process import PlanOptions
 from torchdeck.use_cases.start import MissingSecrets
 from torchdeck_app.launch.check.batch_plan_dialogs import BatchPlanDialog
-from torchdeck_app.launch.check.secrets_dialog import SecretsDialog
 from torchdeck_app.launch.files.file_dialogs import FolderDialog, MergeDialog
 from torchdeck_app.nodes.window_asker import FingerprintDialog, SecretDialog
 from torchdeck_app.runs.listing.column_chooser import ColumnChooser
 from torchdeck_app.runs.run_questions import RanksQuestion, ResumeQuestion
+from torchdeck_app.widgets.secrets_dialog import SecretsDialog
 from torchdeck_app.window.application import WindowApplication
 from torchdeck_app.window.error_report import ErrorDialog
 
