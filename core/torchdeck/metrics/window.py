@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torchdeck.metrics.blocks import AXES, BLOCK_ROWS, BlockIndex
 from torchdeck.metrics.scale import ColumnScale
 from torchdeck.metrics.segment import TIME, Rows, Segment, steps_of
+from torchdeck.metrics.series import Series
 from torchdeck.metrics.smoothing import SmoothedBlocks
 
 NO_LIMIT = int(np.iinfo(np.int64).max)
@@ -127,6 +128,22 @@ class WindowBuilder:
         np.fmin.at(self._low, columns, low)
         np.fmax.at(self._high, columns, high)
         self._counts += rows * np.bincount(columns, minlength=self._scale.columns)
+
+
+def window_of(
+    series: Series, x0: float, x1: float, columns: int, *, axis: str = "step", log: bool = False
+) -> Window:
+    """Return a series that is in memory as a window; arguments as for `WindowBuilder`. Raises ValueError."""
+    scale = ColumnScale(x0, x1, columns, log=log)
+    x = series.times if axis == "time" else series.steps
+    inside = scale.holds(x)
+    values, places = series.values[inside], scale.columns_of(x[inside])
+    low, high = np.full(columns, np.nan), np.full(columns, np.nan)
+    np.fmin.at(low, places, values)
+    np.fmax.at(high, places, values)
+    odd = np.bincount(places[~np.isfinite(values)], minlength=columns).astype(np.int64)
+    counts = np.bincount(places, minlength=columns).astype(np.int64)
+    return Window(scale.edges, low, high, counts, odd)
 
 
 def _runs(

@@ -239,3 +239,21 @@ def test_goodput_is_exported(run: RunLayout, capsys: pytest.CaptureFixture[str],
     assert "csv or jsonl" in metrics(capsys, [*asked, "--format", "parquet", "--out", str(out)], 2)
     nowhere = str(tmp_path / "none" / "x.csv")
     assert "cannot be written" in metrics(capsys, [*asked, "--format", "csv", "--out", nowhere], 2)
+
+
+def test_formulas_are_shown_and_exported(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = metrics(capsys, ["latest", "--formula", "loss * 2 + lr", "--rank", "1"]).splitlines()
+    assert [line.split() for line in lines] == [
+        ["=", "loss", "*", "2", "+", "lr", "rank", "1", "step", "4", "2.5"]
+    ]
+    text = metrics(capsys, ["latest", "--formula", "loss * 2", "--name", "lr", "--format", "csv"])
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {row["name"] for row in rows} == {"lr", "= loss * 2"}
+    assert [row["value"] for row in rows if row["name"] != "lr" and row["rank"] == "1"] == [
+        "0.5",
+        "1.0",
+        "1.5",
+        "2.0",
+    ]
+    assert "is not understood at character 1" in metrics(capsys, ["latest", "--formula", "open('x')"], 2)
+    assert "there is no metric 'los'; there is loss" in metrics(capsys, ["latest", "--formula", "los / 2"], 2)

@@ -14,7 +14,7 @@ from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 from torchdeck.metrics import Series, Window
 from torchdeck.metrics.smoothing import window_means
 from torchdeck.runs.plots.bands import band, median, spread
-from torchdeck.runs.plots.catalogue import catalogue
+from torchdeck.runs.plots.catalogue import FORMULA, catalogue
 from torchdeck.runs.plots.entries import at, latest, nearest_member
 from torchdeck.runs.plots.exchange import BASELINE, Curve, Request
 from torchdeck.runs.plots.mapping import Mapping
@@ -138,12 +138,48 @@ def test_median_leaves_out_what_is_missing(count: int) -> None:
     np.testing.assert_allclose(median(values), np.nanmedian(values, axis=0))
 
 
-def test_columns_that_nobody_has_are_not_in_the_band() -> None:
+def test_columns_without_rows_are_not_in_the_band_and_those_without_numbers_are_gaps() -> None:
     edges = np.arange(4.0)
     empty = np.array([np.nan, 1.0, np.nan])
     window = Window(edges, empty, empty, np.array([0, 1, 1]), np.array([0, 0, 1]))
     found = band("m", 0, edges[:-1] + 0.5, ["rank 0", "rank 1"], [window, window])
-    np.testing.assert_array_equal(found.x, [1.5])
+    np.testing.assert_array_equal(found.x, [1.5, 2.5])
+    for line in (found.low, found.median, found.high):
+        np.testing.assert_array_equal(line, [1.0, np.nan])
+    assert [(part.start, part.stop) for part in stretches(found.median)] == [(0, 1)]
+
+
+def test_a_formula_has_a_plot_of_its_own(tmp_path: Path) -> None:
+    """On all axes, smoothed, and for each rank that has its metrics."""
+    for rank in (0, 1):
+        rows = [(step, {"loss": float(step), "x": 1.0}) for step in range(1, 51)]
+        write_rows(tmp_path, rows, rank=rank)
+    write_rows(tmp_path, [(60, {"loss": 60.0, "x": 1.0})], attempt=2)
+    key = f"{FORMULA}loss - x"
+    asked = Request(((key, 400),), formulas=("loss - x", "loss -", "gone + x"))
+    answer = reader(tmp_path).answer(asked)
+    assert [metric.key for metric in answer.metrics] == ["loss", key, f"{FORMULA}gone + x", "own:x"]
+    curves = answer.plots[key].curves
+    assert [curve.label for curve in curves] == ["rank 0", "rank 1"]
+    assert curves[1].y.tolist() == [float(step - 1) for step in range(1, 51)]
+    assert curves[0].latest == 59.0
+    timed = reader(tmp_path).answer(dataclasses.replace(asked, kind="relative")).plots[key].curves[0]
+    assert len(timed.breaks) == 1
+    near = reader(tmp_path).answer(dataclasses.replace(asked, zoom=(10, 20))).plots[key].curves[1]
+    assert (near.y.min(), near.y.max()) == (8.0, 20.0), "one neighbour on either side"
+    for by_window in (False, True):
+        smooth = reader(tmp_path).answer(dataclasses.replace(asked, smoothing=0.9, by_window=by_window))
+        assert smooth.plots[key].curves[1].raw is not None
+        assert smooth.plots[key].curves[1].y[-1] < 48.0
+    assert reader(tmp_path).answer(Request(((f"{FORMULA}gone + x", 400),), formulas=("gone + x",))).plots
+
+
+def test_a_formula_of_several_runs_is_of_each_by_its_own_names(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a", [(step, {"loss": float(step)}) for step in range(1, 9)])
+    write_rows(tmp_path / "b", [(step, {"train/loss": 2.0 * step}) for step in range(1, 9)])
+    key = f"{FORMULA}loss * 10"
+    answer = reader(tmp_path / "a", tmp_path / "b").answer(Request(((key, 400),), formulas=("loss * 10",)))
+    assert [curve.latest for curve in answer.plots[key].curves] == [80.0, 160.0]
 
 
 def test_what_is_no_number_is_a_gap_and_is_counted(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from torchdeck.metrics.formula import PREFIX, formula_of
 from torchdeck.runs.plots.catalogue import Metric
 from torchdeck.runs.plots.x_axis import X_NAMES, XKind
 
 MOST_SMOOTHING = 0.999
+MOST_FORMULAS = 20
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Choices:
     """Keys in the user's order; others follow in the catalogue's order."""
     shown: Mapping[str, bool] = field(default_factory=dict)
     """Key → whether it is shown, if the user decided."""
+    formulas: tuple[str, ...] = ()
+    """Formulas that have a plot each."""
 
     def is_shown(self, metric: Metric) -> bool:
         """Return whether the plot is in the grid."""
@@ -93,6 +97,7 @@ class Choices:
             "by_window": self.by_window,
             "order": list(self.order),
             "shown": dict(self.shown),
+            "formulas": list(self.formulas),
         }
 
     @classmethod
@@ -112,6 +117,9 @@ class Choices:
             value.get("by_window") is True,
             tuple(_texts(value.get("order"))),
             {key: on for key, on in shown.items() if isinstance(on, bool)} if isinstance(shown, dict) else {},
+            tuple(text for text in _texts(value.get("formulas")) if formula_of(f"{PREFIX}{text}"))[
+                :MOST_FORMULAS
+            ],
         )
 
 

@@ -59,7 +59,6 @@ class PlotGrid(RunPanel):
         self._ended = False
         self._entered = False
         self._answer: Answer | None = None
-        self._said: tuple[tuple[str, ...], str] | None = None
         self.toolbar = PlotToolbar(theme)
         self.menus = PlotMenus(self, self.toolbar.say, self._choose)
         self.sheet = PlotSheet(theme, self._fill_menu)
@@ -103,6 +102,7 @@ class PlotGrid(RunPanel):
         self.toolbar.reset_asked.connect(lambda: self.zoom_to(None))
         self.toolbar.metrics_asked.connect(self._open_chooser)
         self.toolbar.limits_asked.connect(self._open_limits)
+        self.toolbar.formulas_asked.connect(self._open_formulas)
         menu = QMenu(self.toolbar)
         menu.aboutToShow.connect(lambda: self.menus.fill_export(menu, self.sheet.current(), self._layouts))
         self.toolbar.export.setMenu(menu)
@@ -188,7 +188,7 @@ class PlotGrid(RunPanel):
         if hasattr(self, "_feed"):
             self._feed.stop()
             self._feed.deleteLater()
-        self._said = None
+        self.toolbar.forget_answer()
         reader = PlotReader(self._layouts, self._run_names, self._baseline)
         self._feed = Feed("plots", reader.answer, _LOOK_EVERY, self)
         self._feed.answered.connect(self._show)
@@ -261,6 +261,7 @@ class PlotGrid(RunPanel):
                 self._until,
                 self._ended,
                 self._node,
+                self._choices.formulas,
             )
         )
 
@@ -276,23 +277,12 @@ class PlotGrid(RunPanel):
         self._pages.setCurrentIndex(2 if answer.metrics else 1)
         self.sheet.show_plots(answer.metrics, answer.plots)
         self._place()
-        self._say_of(answer)
+        self.toolbar.show_answer(answer.problems, answer.note)
         if not answer.plots and answer.metrics:
             self._ask_soon()  # their places are known only now
 
-    def _say_of(self, answer: Answer) -> None:
-        """Report problems with the files; once, so that other messages are not replaced."""
-        if self._said == (answer.problems, answer.note):
-            return
-        self._said = (answer.problems, answer.note)
-        if answer.problems:
-            more = f" (and {len(answer.problems) - 1} more)" if len(answer.problems) > 1 else ""
-            self.toolbar.say(answer.problems[0] + more, "error")
-        else:
-            self.toolbar.say(answer.note)
-
     def _fail(self, error: Exception) -> None:
-        self._said = None
+        self.toolbar.forget_answer()
         self.toolbar.say(f"Metrics cannot be read: {error}", "error")
 
     def _place(self) -> None:
@@ -368,6 +358,10 @@ class PlotGrid(RunPanel):
         if self._answer is not None:
             self.menus.choose_metrics(self._answer.metrics, self._choices)
 
+    def _open_formulas(self) -> None:
+        metrics = () if self._answer is None else self._answer.metrics
+        self.menus.choose_formulas(metrics, self._choices)
+
     def _open_limits(self) -> None:
         plot = self.sheet.current()
         if plot is not None:
@@ -381,6 +375,7 @@ class PlotGrid(RunPanel):
                 more.append(("Note at the crosshair…", lambda: self._ask_note(plot)))
         if self._pins:
             more.append(("Remove all pins", self.unpin))
+        more.append(("Plot a formula…", self._open_formulas))
         self.menus.fill(plot, menu, self._choices, self._layouts, more)
 
     def _bring_into_sight(self, place: QRect) -> None:

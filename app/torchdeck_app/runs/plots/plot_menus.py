@@ -17,6 +17,7 @@ from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.choices import Choices, YAxis
 from torchdeck_app.runs.plots.chooser import MetricChooser
 from torchdeck_app.runs.plots.exporting import Exporting
+from torchdeck_app.runs.plots.formula_dialog import FormulaDialog
 from torchdeck_app.runs.plots.geometry import LEFT
 from torchdeck_app.runs.plots.marks import Mark
 from torchdeck_app.runs.plots.plot import Plot
@@ -51,6 +52,12 @@ class PlotMenus:
         """Open the list of plots."""
         dialog = MetricChooser(metrics, choices, self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.chosen.connect(self._choose)
+        dialog.open()
+
+    def choose_formulas(self, metrics: Sequence[Metric], choices: Choices) -> None:
+        """Open the formulas."""
+        dialog = FormulaDialog(metrics, choices, self._window)
         dialog.chosen.connect(self._choose)
         dialog.open()
 

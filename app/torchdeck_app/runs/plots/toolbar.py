@@ -24,7 +24,7 @@ _ALL = 1000
 """Stretch factor that gives a message all free space."""
 _NAMED = 700
 """Minimum width in pixels for the slider's label next to it; below, only the tooltip names it."""
-_WHOLE, _LEAST = 900, 560
+_WHOLE, _LEAST = 980, 560
 """Minimum widths in pixels of the whole bar, and of one without what the menus of plots have as well."""
 _AXIS = 7
 """Visible letters of the axis name; the list shows all."""
@@ -42,11 +42,13 @@ class PlotToolbar(QWidget):
     reset_asked = Signal()
     metrics_asked = Signal()
     limits_asked = Signal()
+    formulas_asked = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self._choices = Choices()
+        self._said: tuple[tuple[str, ...], str] | None = None
         self._axis = NamedBox()
         self._axis.addItems([X_NAMES[kind] for kind in _KINDS])
         # as wide as the selection: the message next to it needs the space
@@ -76,6 +78,8 @@ class PlotToolbar(QWidget):
         )
         self.limits = self._action("Limits…", "", "Ctrl+Shift+M", "Ends of the y axis of the plot used last")
         self.limits.triggered.connect(self.limits_asked)
+        self.formulas = self._action("Formula…", "", "Ctrl+Shift+E", "Plot an expression such as exp(loss)")
+        self.formulas.triggered.connect(self.formulas_asked)
         self.alone = self._action(
             "Full screen", "expand", "Ctrl+Shift+U", "Show the plot used last alone, with its legend", on=True
         )
@@ -137,6 +141,18 @@ class PlotToolbar(QWidget):
         with QSignalBlocker(self._axis):
             self._axis.setCurrentIndex(_KINDS.index(kind))
 
+    def show_answer(self, problems: tuple[str, ...], note: str) -> None:
+        """Report problems with the files, or a note; once, so that other messages are not replaced."""
+        if self._said == (problems, note):
+            return
+        self._said = (problems, note)
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        self.say(problems[0] + more if problems else note, "error" if problems else "secondary")
+
+    def forget_answer(self) -> None:
+        """Report the next answer, whatever it is."""
+        self._said = None
+
     def show_alone(self, *, on: bool) -> None:
         """Show whether one plot is shown alone, without emitting a signal."""
         with QSignalBlocker(self.alone):
@@ -189,7 +205,8 @@ class PlotToolbar(QWidget):
 
     def actions_offered(self) -> list[QAction]:
         """Return the actions for menus and the command palette."""
-        return [self.pause, self.reset, self.log_x, self.log_y, self.limits, self.alone, self.metrics]
+        axes = (self.log_x, self.log_y, self.limits, self.formulas)
+        return [self.pause, self.reset, *axes, self.alone, self.metrics]
 
     def _lay_out(self) -> None:
         self._column = QVBoxLayout(self)
@@ -199,7 +216,7 @@ class PlotToolbar(QWidget):
         self._column.addLayout(row)
         row.setSpacing(GRID)
         row.addWidget(self._axis)
-        self._in_menus = [self._button(self.log_y), self._button(self.limits)]
+        self._in_menus = [self._button(each) for each in (self.log_y, self.limits, self.formulas)]
         row.addWidget(self._button(self.log_x))
         for button in self._in_menus:
             row.addWidget(button)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,14 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         default=[],
         metavar="NAME",
         help="this metric, or pattern like val_*; repeatable",
+    )
+    parser.add_argument(
+        "--formula",
+        action="append",
+        default=[],
+        metavar="EXPR",
+        help='a series computed from metrics, such as exp(loss) or "train/loss" - loss; repeatable; '
+        "without --name, formulas alone are shown",
     )
     parser.add_argument(
         "--rank", action="append", default=[], type=int, metavar="R", help="this rank only; repeatable"
@@ -90,6 +99,11 @@ def run(args: argparse.Namespace) -> int:
         selection = select(
             metrics, names=args.name, ranks=args.rank, system=args.system, effective=args.effective
         )
+        if args.formula:
+            from torchdeck.runs.training_progress import roles_of_run
+
+            alone = selection if args.name or args.system else replace(selection, keys=())
+            selection = alone.with_formulas(args.formula, lambda: roles_of_run(layout), args.rank)
         if args.format is None:
             _show(selection, as_json=args.json)
         else:
@@ -105,7 +119,7 @@ def _contradiction(args: argparse.Namespace) -> str | None:
         return f"--out needs --format: one of {', '.join(FORMATS)}"
     if args.format is not None and args.json:
         return "--json is for the table; for rows as JSON: --format jsonl"
-    if args.goodput and (args.name or args.rank or args.system or args.effective):
+    if args.goodput and (args.name or args.formula or args.rank or args.system or args.effective):
         return "--goodput is of the whole run: it takes no option but --json, --format and --out"
     if args.goodput and args.format not in (None, *TEXT):
         return f"--goodput is exported as {' or '.join(TEXT)}: {args.format} has rows per step"
@@ -170,7 +184,7 @@ def _table(selection: Selection) -> list[dict[str, Any]]:
 
     table = []
     for name, owner in selection.keys:
-        latest = selection.metrics.latest(name, owner)
+        latest = selection.latest(name, owner)
         if latest is not None:
             table.append(
                 {

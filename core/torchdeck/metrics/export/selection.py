@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from torchdeck.contract.refusal import Refusal
+from torchdeck.metrics.derived import DerivedMetrics
+from torchdeck.metrics.formula import PREFIX, Formula
 from torchdeck.metrics.run_metrics import RunMetrics
-from torchdeck.metrics.series import Owner, Series
+from torchdeck.metrics.series import Latest, Owner, Series
+from torchdeck.trainers.metric_roles import Roles
 
 
 @dataclass(frozen=True)
@@ -20,10 +23,43 @@ class Selection:
     keys: tuple[tuple[str, Owner], ...]
     effective: bool = False
     """Leave out rows of steps that a later attempt repeated."""
+    derived: DerivedMetrics | None = None
+    """Gives the series of formulas."""
 
     def __iter__(self) -> Iterator[tuple[str, Owner, Series]]:
         for name, owner in self.keys:
-            yield name, owner, self.metrics.series(name, owner, effective=self.effective)
+            yield name, owner, self._source(name).series(name, owner, effective=self.effective)
+
+    def latest(self, name: str, owner: Owner) -> Latest | None:
+        """Return the newest row of a series; None if there is none."""
+        return self._source(name).latest(name, owner)
+
+    def _source(self, name: str) -> RunMetrics | DerivedMetrics:
+        return self.derived if self.derived is not None and name.startswith(PREFIX) else self.metrics
+
+    def with_formulas(
+        self, texts: Sequence[str], roles: Callable[[], Roles], ranks: Sequence[int] = ()
+    ) -> Selection:
+        """Return the same with the series of formulas.
+
+        Args:
+            texts: the formulas.
+            roles: returns the roles of the run's metrics.
+            ranks: all if empty.
+
+        Raises:
+            FormulaError: one is none.
+            ExportError: a metric in it does not exist.
+        """
+        derived = DerivedMetrics(self.metrics, roles)
+        keys: list[tuple[str, Owner]] = []
+        for text in texts:
+            formula = Formula(text)
+            for name in derived.missing(formula):
+                raise ExportError(_no_metric(name, self.metrics.names()))
+            name = f"{PREFIX}{formula.text}"
+            keys += [(name, rank) for rank in derived.ranks(name) if not ranks or rank in ranks]
+        return replace(self, keys=(*self.keys, *keys), derived=derived)
 
 
 def select(
@@ -63,9 +99,13 @@ def _of_names(keys: list[tuple[str, Owner]], names: Sequence[str]) -> Iterable[t
     known = sorted({name for name, _ in keys})
     for name in names:
         if not fnmatch.filter(known, name):
-            near = difflib.get_close_matches(name, known, 3) or known[:8]
-            raise ExportError(f"there is no metric {name!r}; there is {', '.join(near) or 'none'}")
+            raise ExportError(_no_metric(name, known))
     return (key for key in keys if not names or any(fnmatch.fnmatchcase(key[0], name) for name in names))
+
+
+def _no_metric(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, 3) or known[:8]
+    return f"there is no metric {name!r}; there is {', '.join(near) or 'none'}"
 
 
 class ExportError(Refusal):

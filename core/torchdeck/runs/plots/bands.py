@@ -18,7 +18,8 @@ def band(label: str, colour: int, x: Array, members: Sequence[str], windows: Seq
     """Return minimum, median and maximum of the members in each column.
 
     The median is that of the mid-ranges, (minimum + maximum) / 2, of each member's rows in the column. These
-    are the values themselves if each member has one row there. Columns without any member are left out.
+    are the values themselves if each member has one row there. Columns without any row are left out; those
+    in which no row has a number are gaps.
 
     Args:
         label: name in the legend.
@@ -30,7 +31,7 @@ def band(label: str, colour: int, x: Array, members: Sequence[str], windows: Seq
     low = _finite(np.stack([window.low for window in windows]))
     high = _finite(np.stack([window.high for window in windows]))
     middles = (low + high) / 2
-    filled = np.flatnonzero(np.isfinite(middles).any(axis=0))
+    filled = np.flatnonzero(np.stack([window.counts > 0 for window in windows]).any(axis=0))
     return Band(
         label,
         colour,
@@ -83,9 +84,7 @@ def _middles(curve: Curve) -> tuple[Array, Array]:
 
 
 def median(values: Array) -> Array:
-    """Return the median per column, ignoring NaN; shape (n, columns) → (columns,). Each column has a
-    number.
-    """
+    """Return the median per column, ignoring NaN; shape (n, columns) → (columns,); NaN without a number."""
     ordered = np.sort(values, axis=0)  # NaN last
     counts = np.count_nonzero(~np.isnan(ordered), axis=0)
     columns = np.arange(values.shape[1])

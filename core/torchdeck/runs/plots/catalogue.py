@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from torchdeck.metrics.formula import PREFIX, formula_of
 from torchdeck.runs.plots.units import Unit
 from torchdeck.trainers.metric_roles import ROLES, Roles
 
@@ -14,6 +15,8 @@ Whose = Literal["rank", "node"]
 LOSS = "loss"
 OWN = "own:"
 """Beginning of the key of a metric that is known only by its name."""
+FORMULA = "formula:"
+"""Beginning of the key of a plot of a formula."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,24 @@ def catalogue(
     system = set(system_names)
     gpus = _gpus(system)
     return (*found, *own, *gpus, *_known(_NODE, "node", system, Roles()))
+
+
+def formula_metrics(formulas: Iterable[str]) -> tuple[Metric, ...]:
+    """Return the plots of formulas; invalid ones are left out."""
+    found = (formula_of(f"{PREFIX}{text}") for text in formulas)
+    return tuple(
+        Metric(
+            f"{FORMULA}{each.text}",
+            each.text,
+            "",
+            "rank",
+            (f"{PREFIX}{each.text}",),
+            (each.text,),
+            about=f"Formula of {', '.join(each.names)}",
+        )
+        for each in found
+        if each is not None
+    )
 
 
 def _known(table: Iterable[_Entry], whose: Whose, left: set[str], roles: Roles) -> list[Metric]:

@@ -34,6 +34,8 @@ class Request:
     """Whether the runs are over, so that the axis ends with the data."""
     node: str = ""
     """Node whose ranks and system metrics are shown; empty: all."""
+    formulas: tuple[str, ...] = ()
+    """Formulas that have a plot each."""
 
 
 @dataclass(frozen=True)

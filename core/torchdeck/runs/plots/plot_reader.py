@@ -9,7 +9,7 @@ import numpy as np
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.metrics import Owner, Window
-from torchdeck.runs.plots.catalogue import LOSS, Metric, catalogue
+from torchdeck.runs.plots.catalogue import LOSS, Metric, catalogue, formula_metrics
 from torchdeck.runs.plots.exchange import BASELINE, Answer, Array, Moments, PlotData, Request
 from torchdeck.runs.plots.mapping import Mapping
 from torchdeck.runs.plots.ranges import stepped_end
@@ -66,6 +66,7 @@ class PlotReader:
             awaits_loss=not request.ended and any(run.metrics.system_names() for run in self._runs),
             roles=self._runs[0].roles if len(self._runs) == 1 else None,
         )
+        metrics = (*metrics[:1], *formula_metrics(request.formulas), *metrics[1:])
         if request.node:
             metrics = tuple(metric for metric in metrics if self._has(metric, request.node))
         kind, note = self._kind(request.kind)

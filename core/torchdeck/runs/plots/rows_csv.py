@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.metrics import Owner, RunMetrics
+from torchdeck.metrics import Owner, RunMetrics, Series
 from torchdeck.metrics.owned_segment import rows_of
 from torchdeck.runs.plots.catalogue import Metric
 from torchdeck.runs.plots.run_reader import RunReader
@@ -40,6 +40,11 @@ def write_csv(
             for name in metric.names:
                 owners: list[Owner] = list(metrics.ranks(name) if metric.whose == "rank" else ())
                 owners += metrics.nodes(name) if metric.whose == "node" else []
+                for rank in run.derived.ranks(name):
+                    progress(f"{metric.title} of rank {rank}")
+                    found = run.derived.series(name, rank)
+                    writer.writerows(_lines(metric.title, rank, found))
+                    written += len(found)
                 for owner in owners:
                     progress(f"{name} of {metric.whose} {owner}")
                     written += _write_series(writer.writerows, metrics, name, owner, check)
@@ -62,10 +67,14 @@ def _write_series(
         for first in range(0, segment.rows, _ROWS_AT_ONCE):
             check()
             rows = rows_of(segment, name, limit, first, min(first + _ROWS_AT_ONCE, segment.rows))
-            columns = (rows.attempts, rows.steps, rows.times, rows.values)
-            write(
-                (name, owner, attempt, step, repr(time), repr(value))
-                for attempt, step, time, value in zip(*(each.tolist() for each in columns), strict=True)
-            )
+            write(_lines(name, owner, rows))
             written += len(rows)
     return written
+
+
+def _lines(name: str, owner: Owner, rows: Series) -> Iterable[tuple[object, ...]]:
+    columns = (rows.attempts, rows.steps, rows.times, rows.values)
+    return (
+        (name, owner, attempt, step, repr(time), repr(value))
+        for attempt, step, time, value in zip(*(each.tolist() for each in columns), strict=True)
+    )

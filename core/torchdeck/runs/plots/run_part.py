@@ -122,7 +122,7 @@ class RunPart:
             x, y = self._columns(window)
         latest = None
         if self.run.metrics.until is None:
-            newest = self.run.metrics.latest(name, owner)
+            newest = self.run.latest(name, owner)
             latest = None if newest is None else newest.value
         elif np.isfinite(y).any():
             latest = float(y[np.isfinite(y)][-1])

@@ -7,14 +7,19 @@ from collections.abc import Mapping as TypedMapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.metrics import Grid, Owner, RunMetrics, Series, Window, rows_between, sampled
-from torchdeck.metrics.smoothing import window_means
+from torchdeck.metrics import Grid, Latest, Owner, RunMetrics, Series, Window, rows_between, sampled
+from torchdeck.metrics.derived import DerivedMetrics
+from torchdeck.metrics.formula import PREFIX
+from torchdeck.metrics.smoothing import averages, window_means
+from torchdeck.metrics.window import window_of
 from torchdeck.quantities import size
 from torchdeck.runs.folders.rank_nodes import RankNodes
-from torchdeck.runs.plots.catalogue import OWN, Metric
+from torchdeck.runs.plots.catalogue import FORMULA, OWN, Metric
 from torchdeck.runs.plots.exchange import Level
 from torchdeck.runs.plots.mapping import Mapping
 from torchdeck.runs.plots.x_axis import XKind, by_time
@@ -46,6 +51,7 @@ class RunReader:
     def __init__(self, layout: RunLayout) -> None:
         self.layout = layout
         self.metrics = RunMetrics(layout.root)
+        self.derived = DerivedMetrics(self.metrics, lambda: self.roles)
         self._mappings: dict[tuple[XKind, float | None], Mapping] = {}
         self._grids: dict[tuple[Span, bool, float | None], Grid] = {}
         self._used: set[tuple[Span, bool, float | None]] = set()
@@ -63,6 +69,7 @@ class RunReader:
         new = self.metrics.refresh()
         self.metrics.until = until
         if new:
+            self.derived.forget()
             self._mappings.clear()
             self.rank_nodes = self._nodes.now()
         return new
@@ -108,7 +115,7 @@ class RunReader:
 
     def own(self, metric: Metric) -> Metric:
         """Return a plot of `common_names` with this run's own names."""
-        if metric.whose == "node" or metric.key.startswith(OWN):
+        if metric.whose == "node" or metric.key.startswith((OWN, FORMULA)):
             return metric
         names = self.metrics.names()
         own = tuple(
@@ -171,6 +178,8 @@ class RunReader:
         return {each: at for at, each in enumerate(series)}
 
     def _owners_of(self, name: str, metric: Metric) -> Sequence[Owner]:
+        if name.startswith(PREFIX):
+            return self.derived.ranks(name)
         return self.metrics.ranks(name) if metric.whose == "rank" else self.metrics.nodes(name)
 
     def _is_on(self, owner: Owner, node: str) -> bool:
@@ -195,7 +204,20 @@ class RunReader:
                 effective=effective,
                 log=span.log,
             )
-        return self._grids[key].windows(list(names), owner)
+        asked = list(names)
+        found = self._grids[key].windows([name for name in asked if not name.startswith(PREFIX)], owner)
+        for name in asked:
+            if name.startswith(PREFIX):
+                found[name] = _reduced(self._derived(name, owner, span), span)
+        return found
+
+    def latest(self, name: str, owner: Owner) -> Latest | None:
+        """Return the newest row of a metric or a formula; None if there is none."""
+        source = self.derived if name.startswith(PREFIX) else self.metrics
+        return source.latest(name, owner)
+
+    def _derived(self, name: str, owner: Owner, span: Span) -> Series:
+        return self.derived.series(name, owner, effective=not by_time_axis(span))
 
     def forget_unused(self) -> None:
         """Drop the columns that were not used since the last call."""
@@ -204,6 +226,9 @@ class RunReader:
 
     def rows(self, name: str, owner: Owner, span: Span) -> Series | None:
         """Return the rows themselves if there are few."""
+        if name.startswith(PREFIX):
+            found = _in_range(self._derived(name, owner, span), span)
+            return found if len(found) <= 2 * span.columns else None
         return rows_between(
             self.metrics,
             name,
@@ -217,6 +242,9 @@ class RunReader:
 
     def smoothed(self, name: str, owner: Owner, span: Span, weight: float) -> Window:
         """Return columns of the moving average."""
+        if name.startswith(PREFIX):
+            series = self._derived(name, owner, span)
+            return _reduced(replace(series, values=averages(series.values, weight).smoothed), span)
         return self.metrics.window(
             name,
             owner,
@@ -234,10 +262,13 @@ class RunReader:
 
         Runs of more than a million rows are sampled evenly, and the window by the same factor.
         """
-        series = sampled(self.metrics, name, owner, most=_MOST_ROWS, effective=not by_time_axis(span))
-        whole = sum(
-            part.rows for part, _ in self.metrics.parts(name, owner, effective=not by_time_axis(span))
-        )
+        effective = not by_time_axis(span)
+        if name.startswith(PREFIX):
+            series = self._derived(name, owner, span)
+            whole = len(series)
+        else:
+            series = sampled(self.metrics, name, owner, most=_MOST_ROWS, effective=effective)
+            whole = sum(part.rows for part, _ in self.metrics.parts(name, owner, effective=effective))
         stride = max(1, round(whole / max(len(series), 1)))
         means = replace(series, values=window_means(series.values, max(1, rows // stride)))
         native = means.times if by_time_axis(span) else means.steps.astype(float)
@@ -251,6 +282,9 @@ class RunReader:
         """
         if not by_time_axis(span):
             return ()
+        if name.startswith(PREFIX):
+            series = self._derived(name, owner, span)
+            return tuple(series.times[np.flatnonzero(np.diff(series.attempts)) + 1].tolist())
         return self.metrics.attempt_starts(name, owner)
 
     def levels(self, metric: Metric) -> tuple[Level, ...]:
@@ -258,6 +292,19 @@ class RunReader:
         if self._levels is None:
             self._levels = _levels_of(self.layout)
         return self._levels.get(metric.key, ())
+
+
+def _reduced(series: Series, span: Span) -> Window:
+    return window_of(series, span.low, span.high, span.columns, axis=span.axis, log=span.log)
+
+
+def _in_range(series: Series, span: Span) -> Series:
+    """Return the rows in the range, and the next one on either side if x ascends."""
+    x = series.times if by_time_axis(span) else series.steps
+    if len(x) and (x[1:] >= x[:-1]).all():
+        first = max(0, int(np.searchsorted(x, span.low, "left")) - 1)
+        return series.picked(np.arange(first, min(len(x), int(np.searchsorted(x, span.high, "right")) + 1)))
+    return series.picked((x >= span.low) & (x <= span.high))
 
 
 def by_time_axis(span: Span) -> bool:

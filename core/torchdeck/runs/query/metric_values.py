@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchdeck.trainers.metric_roles import ROLES, Roles, plain_name
+from torchdeck.metrics.naming import named_metric
+from torchdeck.trainers.metric_roles import Roles, plain_name
 
 if TYPE_CHECKING:
     from torchdeck.metrics import RunMetrics
@@ -75,24 +76,13 @@ def metric_values(metrics: RunMetrics, wanted: Collection[str], roles: Roles) ->
             found[name] = _plain(latest.value)
     for asked in wanted:
         key = metric_key(asked)
-        if key is None or (named := named_metric(key.metric, names, roles)) is None:
+        asked_for = None if key is None else key.metric.removeprefix(METRIC)
+        if key is None or asked_for is None or (named := named_metric(asked_for, names, roles)) is None:
             continue
         value = _value(metrics, named, key)
         if value is not None:
             found[asked] = _plain(value)
     return found
-
-
-def named_metric(asked: str, names: Collection[str], roles: Roles) -> str | None:
-    """Return the metric that a name means: itself, that of a role, or the only one that ends with it."""
-    asked = asked.removeprefix(METRIC)
-    if asked in names:
-        return asked
-    role = "validation_loss" if asked == "validation" else asked
-    if role in ROLES and (chosen := roles.choose(role, names)) is not None:
-        return chosen
-    ends = [name for name in names if name.endswith((f".{asked}", f"/{asked}"))]
-    return ends[0] if len(ends) == 1 else None
 
 
 METRIC = "metric."

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
 from torchdeck.metrics import RunMetrics
+from torchdeck.metrics.naming import named_metric
 from torchdeck.runs.follower import RunFollower
-from torchdeck.runs.query.metric_values import named_metric
+from torchdeck.runs.query.metric_values import METRIC
 from torchdeck.runs.run_state import RunState
 from torchdeck.runs.training_progress import roles_of_run
 from torchdeck.runs.view import RunView
@@ -84,7 +85,7 @@ class WatchedRun:
         if not self._metrics.refresh():
             return
         names = self._metrics.names()
-        name = named_metric(self._goal.series, names, roles_of_run(self._layout))
+        name = named_metric(self._goal.series.removeprefix(METRIC), names, roles_of_run(self._layout))
         if name is None:
             return
         rows = self._metrics.series(name, self._metrics.ranks(name)[0], effective=True)
