@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.values.metrics import opened, write_rows
+from support.values.metrics import opened, segment_path, write_columns, write_rows
 from torchdeck.metrics import RunMetrics
 from torchdeck.metrics.derived import DerivedMetrics
 from torchdeck.metrics.formula import LONGEST, PREFIX, Formula, FormulaError, formula_of
+from torchdeck.metrics.window import window_of
 from torchdeck.trainers.metric_roles import Roles
 
 A, B = np.array([1.0, 2.0, 4.0]), np.array([3.0, math.nan, 0.0])
@@ -110,3 +111,21 @@ def test_a_repeated_step_counts_once_in_the_effective_series(tmp_path: Path) -> 
     name = f"{PREFIX}loss + x"
     assert found.series(name, 0).values.tolist() == [2.0, 3.0, 6.0]
     assert found.series(name, 0).attempts.tolist() == [1, 1, 2]
+
+
+@pytest.mark.parametrize("axis", ["step", "time"])
+@pytest.mark.parametrize("log", [False, True])
+def test_a_series_in_memory_has_the_window_of_its_rows(tmp_path: Path, axis: str, log: bool) -> None:
+    """Also where a later attempt went back, so that x does not ascend."""
+    random = np.random.default_rng(0)
+    for attempt, first in ((1, 1), (2, 300)):
+        values = np.where(random.random(700) < 0.1, np.nan, random.normal(size=700))
+        steps = np.arange(first, first + 700)
+        path = segment_path(tmp_path, attempt=attempt)
+        write_columns(path, {"loss": values}, steps=steps, times=1e9 + 5e3 * attempt + steps)
+    metrics = opened(tmp_path)
+    low, high = (20.0, 900.0) if axis == "step" else (1e9 + 5.1e3, 1e9 + 10.9e3)
+    asked = metrics.window("loss", 0, low, high, 50, axis=axis, log=log)
+    found = window_of(metrics.series("loss", 0), low, high, 50, axis=axis, log=log)
+    for one, other in zip(vars(asked).values(), vars(found).values(), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -139,8 +139,14 @@ def window_of(
     inside = scale.holds(x)
     values, places = series.values[inside], scale.columns_of(x[inside])
     low, high = np.full(columns, np.nan), np.full(columns, np.nan)
-    np.fmin.at(low, places, values)
-    np.fmax.at(high, places, values)
+    if len(places) and (places[1:] >= places[:-1]).all():
+        # as it usually is; one pass over each column instead of one call per row
+        starts = np.flatnonzero(np.diff(places, prepend=-1))
+        low[places[starts]] = np.fmin.reduceat(values, starts)
+        high[places[starts]] = np.fmax.reduceat(values, starts)
+    else:
+        np.fmin.at(low, places, values)
+        np.fmax.at(high, places, values)
     odd = np.bincount(places[~np.isfinite(values)], minlength=columns).astype(np.int64)
     counts = np.bincount(places, minlength=columns).astype(np.int64)
     return Window(scale.edges, low, high, counts, odd)
