@@ -202,6 +202,11 @@ class RunLayout(NamedTuple):
         return self.root / "journal.jsonl"
 
     @property
+    def alerts(self) -> Path:
+        """Journal of the outcome of alerts that a controller sent (processes that deliver them)."""
+        return self.root / "alerts.jsonl"
+
+    @property
     def control(self) -> Path:
         """Requests to the controller, one file each (front ends)."""
         return self.root / "control"

@@ -49,6 +49,7 @@ class RunFollower:
         self._nodes: dict[str, JournalReader] = {}
         self._alerts = AlertsSeen()
         self._deliveries: dict[str, JournalReader] = {}
+        self._lost_alerts = NodeJournalReader(layout.alerts)
         self._rebuilt: Event | None = None
         self._idle_note: str | None = None
         self.links: Links | None = None
@@ -111,6 +112,9 @@ class RunFollower:
     def _read(self) -> None:
         for event in self._journal.read_new():
             self._history.controller_event(event)
+            self._alerts.take(event)
+        for event in self._lost_alerts.read_new():
+            self._alerts.take(event)
         self._rebuild_created()
         for node in self._names_in(self.layout.nodes):
             if node not in self._nodes:

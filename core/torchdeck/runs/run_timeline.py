@@ -56,6 +56,7 @@ class TimelineReader:
         """
         if CONTROLLER not in self._journals:
             self._journals[CONTROLLER] = JournalReader(self._layout.journal)
+            self._deliveries[CONTROLLER] = NodeJournalReader(self._layout.alerts)
         for path in sorted(self._layout.nodes.glob("*/journal.jsonl")):
             if path.parent.name not in self._journals:
                 node = NodeLayout(path.parent)

@@ -54,6 +54,14 @@ def test_ends_are_reported_to_those_who_asked(
     assert [(alert.event.value, alert.what) for alert in found] == ([] if event is None else [(event, what)])
 
 
+def test_a_run_that_is_given_up_is_lost_unless_its_ranks_had_ended() -> None:
+    """As its controller has journaled it."""
+    (alert,) = AlertDecider(rules()).take(happened("lost", 1.0, state="LOST", why="no answer"))
+    assert (alert.event, alert.what, alert.error) == (AlertEvent.FAILED, "is lost", "no answer")
+    (alert,) = AlertDecider(rules()).take(happened("lost", 1.0, state="SUCCEEDED", why="no answer"))
+    assert (alert.event, alert.what) == (AlertEvent.ENDED, "succeeded")
+
+
 def test_a_restart_after_a_failure_is_reported_and_one_for_a_port_is_not() -> None:
     """And the end of the run whatever was reported just before."""
     decider = AlertDecider(rules())

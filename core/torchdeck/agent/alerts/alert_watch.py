@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 from torchdeck.agent.alerts.decider import Alert, AlertDecider, Sent
-from torchdeck.agent.alerts.message import RunFacts, message_of
+from torchdeck.agent.alerts.message import RunFacts
 from torchdeck.agent.alerts.metric_rows import MetricRow, MetricRows
-from torchdeck.agent.alerts.order import Order
+from torchdeck.agent.alerts.sending import Sending
 from torchdeck.agent.attempt.handover import Handover
-from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.agent.ranks.rank_watch import RankState
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.journal import Event, JournalReader, PatientJournalWriter
@@ -24,7 +20,6 @@ from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.contract.metrics.script_state import read_script_state
 from torchdeck.contract.plan.alert_plan import AlertEvent, AlertPlan
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.contract.processes import without_run_variables
 from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.contract.waiting import wait_for
 from torchdeck.trainers.metric_roles import LOSS, VALIDATION_LOSS, Roles
@@ -32,7 +27,6 @@ from torchdeck.trainers.metric_roles import LOSS, VALIDATION_LOSS, Roles
 LINGER = 5.0
 """Seconds that an ended agent waits for deliveries, so that their outcome is mirrored; they need not it."""
 TICK = 0.05
-_SENDER = Path(__file__).resolve().parent / "sender.py"
 
 
 class AlertWatch:
@@ -61,9 +55,10 @@ class AlertWatch:
         """
         self._layout, self._plan, self._rules, self._name = layout, plan, rules, node
         self._journal, self._session = journal, session
-        self._secrets = dict(handover.secrets)
         self._events = JournalReader(layout.node(node).journal, limit=None)
         self._decider = AlertDecider(rules)
+        files = layout.node(node)
+        self._sending = Sending(rules, handover.secrets, journal, files.alerts, files.log)
         self._roles = Roles(plan.metric_names)
         self._in_session = False
         self._is_first = True
@@ -72,7 +67,6 @@ class AlertWatch:
         self._rows: MetricRows | None = None
         self._loss: MetricRow | None = None
         self._progress: tuple[int, int | None] | None = None
-        self._senders: list[DetachedProcess] = []
         self._failure = ""
 
     def look(self, ranks: Mapping[int, RankState], disk_free: int) -> None:
@@ -92,10 +86,10 @@ class AlertWatch:
     def end(self) -> None:
         """Report the end of the run, and give deliveries a moment; those that take longer go on alone."""
         self.look({}, -1)
-        wait_for(lambda: not self._running(), LINGER, TICK)
+        wait_for(lambda: not self._sending.look(), LINGER, TICK)
 
     def _look(self, ranks: Mapping[int, RankState], disk_free: int) -> None:
-        self._running()
+        self._sending.look()
         events = [event for event in self._events.read_new() if self._is_of_session(event)]
         if self._is_first:  # what an earlier agent sent comes after what it was sent for
             self._is_first = False
@@ -107,7 +101,7 @@ class AlertWatch:
         now = time.time()
         found += [*self._decider.disk(disk_free, now), *self._decider.tick(now)]
         for alert in sorted(found, key=lambda each: each.time):
-            self._send(alert)
+            self._sending.send(alert, self._facts())
 
     def _is_of_session(self, event: Event) -> bool:
         if event.name == "agent_started" and event.fields.get("life") == self._session:
@@ -156,26 +150,6 @@ class AlertWatch:
             self._journal.append("expected_end", durable=False, **expected._asdict())
         return found
 
-    def _send(self, alert: Alert) -> None:
-        message = message_of(alert, self._facts()).masked(self._secrets)
-        wanted = {name: self._secrets[name] for name in self._rules.secrets if name in self._secrets}
-        node = self._layout.node(self._name)
-        order = Order(str(node.alerts), alert.key, self._rules.targets, message, wanted)
-        argv = [sys.executable, "-I", "-B", str(_SENDER)]
-        noted: dict[str, Any] = {
-            "alert": alert.event,
-            "key": alert.key,
-            "title": message.title,
-            "targets": [target.kind for target in self._rules.targets],
-        }
-        try:
-            started = start_detached(argv, without_run_variables(os.environ), node.log, order.line())
-        except OSError as error:
-            self._journal.append("alert", **noted, why=f"no process can be started: {error.strerror}")
-            return
-        self._senders.append(started)
-        self._journal.append("alert", **noted, happened=alert.time)
-
     def _facts(self) -> RunFacts:
         host = socket.gethostname()
         step, total = self._progress or (None, None)
@@ -190,10 +164,6 @@ class AlertWatch:
             loss=None if loss is None else loss.value,
             loss_step=None if loss is None else loss.step,
         )
-
-    def _running(self) -> bool:
-        self._senders = [sender for sender in self._senders if sender.exit_code() is None]
-        return bool(self._senders)
 
 
 def _last_progress(rank: RankLayout) -> tuple[int, int | None] | None:

@@ -258,6 +258,15 @@ class AlertDecider:
         what = "succeeded" if state == FinalState.SUCCEEDED else "was stopped"
         return self._raise(AlertEvent.ENDED, "end", event.time, what, why, always=True)
 
+    def _lost(self, event: Event) -> list[Alert]:
+        """Process the end that a controller has journaled, as the leader cannot."""
+        if event.fields.get("state") in FinalState.__members__:
+            return self._finished(event)
+        self.state = "LOST"
+        kind = AlertEvent.FAILED if AlertEvent.FAILED in self._rules.events else AlertEvent.ENDED
+        why = first_line(event.fields.get("why"))
+        return self._raise(kind, "lost", event.time, "is lost", why, always=True)
+
     def _expected_end(self, event: Event) -> list[Alert]:
         found = [event.fields.get(name) for name in Expected._fields]
         if all(isinstance(each, (int, float)) for each in found):
@@ -272,6 +281,7 @@ _HANDLERS: dict[str, Any] = {
     "attempt_ended": AlertDecider._attempt_ended,  # noqa: SLF001
     "restarting": AlertDecider._restarting,  # noqa: SLF001
     "finished": AlertDecider._finished,  # noqa: SLF001
+    "lost": AlertDecider._lost,  # noqa: SLF001
     "expected_end": AlertDecider._expected_end,  # noqa: SLF001
 }
 

@@ -155,6 +155,11 @@ class Handovers:
             return None
         return Handover(self._token, listening, own, self._arguments).line()
 
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """Return the values of the run's secrets that are known here."""
+        return self._values
+
     def is_stranger(self, listening: tuple[str, int] | None) -> bool:
         """Return whether another controller started the gang, and its token is unknown here."""
         return not self._alone and listening is not None and not self._token

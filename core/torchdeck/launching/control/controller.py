@@ -30,6 +30,7 @@ from torchdeck.launching.control.connected_nodes import ConnectedNodes, NodesNot
 from torchdeck.launching.control.gang_token import GangToken
 from torchdeck.launching.control.leader_watch import LeaderWatch
 from torchdeck.launching.control.leaderless_nodes import LeaderlessNodes
+from torchdeck.launching.control.lost_alert import send_lost_alert
 from torchdeck.launching.control.run_secrets import HandedOver, keep_memory_private, read_handed_over
 from torchdeck.launching.control.silent_agent import Silence, SilentAgent
 from torchdeck.launching.epoch import ControllerEpoch, Fence, SupersededError
@@ -65,6 +66,7 @@ class Controller:
         self._handovers = handovers
         self._journal = journal
         self._epoch = epoch
+        self._plan = plan
         self._lead = nodes.transports[0]
         self._files = RunFiles(layout, [transport.node for transport in nodes.transports])
         self._keepers = {
@@ -115,6 +117,7 @@ class Controller:
         if lost is not None:
             with self._epoch.held():
                 self._journal.append("lost", **lost)
+            send_lost_alert(self._layout, self._plan, self._handovers.secrets, self._journal, lost)
 
     def _after_the_end(self, history: RunHistory) -> bool:
         """Return whether there is still work to do for nodes that do not know of the end.
