@@ -9,6 +9,7 @@ import pytest
 
 from support.cli.command_here import CommandHere
 from support.system.http_server import http_server
+from torchdeck.agent.alerts import delivery
 
 pytestmark = pytest.mark.processes
 
@@ -19,13 +20,17 @@ script = "train.py"
 [alerts]
 slack = "${ALERT_HOOK}"
 email = ["me@example.org"]
-sendmail = "/nowhere/sendmail"
 """
 
 
 @pytest.fixture
-def run_file(tmp_path: Path) -> Path:
+def run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "train.py").touch()
+    sendmail = tmp_path / "bin" / "sendmail"
+    sendmail.parent.mkdir()
+    sendmail.write_text("#!/bin/sh\nexit 67\n")
+    sendmail.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sendmail.parent}:/usr/bin:/bin")
     path = tmp_path / "run.toml"
     path.write_text(RUN)
     return path
@@ -46,7 +51,7 @@ def test_each_target_has_its_outcome(
         as_json = command.run("alerts", "test", str(run_file), "--json")
     assert found.returncode == 3
     assert "slack: sent" in found.stdout
-    assert "email: failed: there is no program /nowhere/sendmail" in found.stdout
+    assert "sendmail ended with exit code 67" in found.stdout
     assert [request.path for request in server.requests] == ["/token-4711"] * 2
     assert "tiny can send alerts" in json.loads(server.requests[0].body)["text"]
     mail, slack = json.loads(as_json.stdout)["targets"]
@@ -73,6 +78,26 @@ def test_a_check_warns_of_programs_that_are_not_here(
 ) -> None:
     """Mail and desktop, on this machine; servers are not asked."""
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(delivery, "_SENDMAIL_FOLDERS", "/nowhere")
     found = command.run("check", "--quick", str(run_file), "--set", "alerts.desktop=true")
-    assert "alerts cannot be mailed: there is no program /nowhere/sendmail" in found.stdout
+    assert "alerts cannot be mailed: there is no program sendmail" in found.stdout
     assert "alerts cannot be shown on the desktop: there is no program notify-send" in found.stdout
+
+
+def test_a_run_file_that_sends_secrets_to_its_own_host_needs_trust(
+    run_file: Path, command: CommandHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could name any variable; `check` and a launch ask, too."""
+    monkeypatch.setenv("ALERT_HOOK", "token-4711")
+    with http_server() as server:
+        alerts = f'[alerts]\nntfy = "{server.url}/${{ALERT_HOOK}}"\n'
+        run_file.write_text(f'[run]\nscript = "train.py"\n{alerts}')
+        found = command.run("alerts", "test", str(run_file))
+        checked = command.run("check", "--quick", str(run_file))
+        assert server.requests == []
+        trusted = command.run("alerts", "test", str(run_file), "--trust")
+    assert found.returncode == 3
+    assert "run.toml sends ALERT_HOOK to an address in it, and its folder" in found.stderr
+    assert "sends ALERT_HOOK to an address in it" in checked.stdout
+    assert trusted.stdout == "ntfy: sent\n"
+    assert [request.path for request in server.requests] == ["/token-4711"]

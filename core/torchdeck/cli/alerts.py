@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
+from torchdeck.cli.run_source import TRUST_HELP
 
 DESCRIPTION = """\
 Send one test message to every target in the [alerts] table of a run file, from this machine, and print what
@@ -31,6 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="KEY=VALUE",
         help="override a key of the run file, such as alerts.desktop=true; may be repeated",
     )
+    test.add_argument("--trust", action="store_true", help=TRUST_HELP)
     test.add_argument("--json", action="store_true", help="print one JSON object")
     test.set_defaults(handler=_test)
 
@@ -43,7 +45,8 @@ def _test(args: argparse.Namespace) -> int:
     from torchdeck.use_cases.alerts import send_test_alert
 
     try:
-        found = send_test_alert(load_config(args.run_file, args.overrides), torchdeck_home())
+        loaded = load_config(args.run_file, args.overrides)
+        found = send_test_alert(loaded, torchdeck_home(), trust=args.trust)
     except Refusal as error:
         return report(error, as_json=args.json)
     if args.json:

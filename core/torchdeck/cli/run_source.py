@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
 
-TRUST_HELP = "trust the code that the run file names: its recipe, the recipe's imports, its Python"
+TRUST_HELP = "trust what the run file names: recipe, the recipe's imports, Python, hosts that get secrets"
 EXAMPLES = """\
 examples:
   RUN.toml                                   a run file

@@ -75,7 +75,11 @@ class Gate:
             files: files it was read from, `LoadedConfig.files`; empty if the user's own code made it.
         """
         parts = (*recipe_parts(config, files), interpreter_part(config.run.interpreter))
-        return self._held((*parts, environment_part(config)))
+        return self._held((*parts, environment_part(config), *alert_parts(config, files)))
+
+    def held_alerts(self, config: RunConfig, files: Sequence[Path]) -> tuple[Held, ...]:
+        """Return the run files whose alerts may not be sent, with the arguments of `held`."""
+        return self._held(alert_parts(config, files))
 
     def held_interpreter(self, path: str | None) -> Held | None:
         """Return why the Python at `path` must not be started, not even to print its version; None if it may
@@ -216,6 +220,15 @@ def environment_part(config: RunConfig) -> Executed | None:
     if config.run.environment is None or not start.is_dir():
         return None
     return Executed(start, start.resolve(), _BUILDS)
+
+
+def alert_parts(config: RunConfig, files: Sequence[Path]) -> Iterator[Executed]:
+    """Yield the folders of the run files if they send the value of an environment variable to a host that
+    they name: any variable, to anyone.
+    """
+    for file in files if config.alerts.sends_secrets else ():
+        why = f"{file.name} sends {', '.join(config.alerts.secrets)} to an address in it, and its folder"
+        yield Executed(file, file.parent.resolve(), why)
 
 
 def resolved(config: RunConfig) -> RunConfig:

@@ -23,7 +23,7 @@ class NoAlertsError(Refusal):
 
 
 def send_test_alert(
-    loaded: LoadedConfig, home: Path, secrets: Mapping[str, str] | None = None
+    loaded: LoadedConfig, home: Path, secrets: Mapping[str, str] | None = None, *, trust: bool = False
 ) -> list[Delivered]:
     """Return the outcome for each target, after one try each.
 
@@ -31,8 +31,10 @@ def send_test_alert(
         loaded: the run file.
         home: TORCHDECK_HOME, which lists the secrets in the keyring.
         secrets: values of secrets that are neither in the environment nor in the keyring.
+        trust: trust the run file first, if it sends secrets to a host that it names.
 
     Raises:
+        NotTrustedError: the run file sends secrets to a host that it names, and is not trusted.
         NoAlertsError: there is no target.
         MissingSecretError: a secret has no value.
     """
@@ -40,12 +42,17 @@ def send_test_alert(
     from torchdeck.agent.alerts.delivery import deliver
     from torchdeck.agent.alerts.message import RunFacts, message_of
     from torchdeck.contract.plan.alert_plan import AlertEvent
+    from torchdeck.launching.gate import Gate, NotTrustedError
 
     config = loaded.config
     if not config.alerts.targets:
         raise NoAlertsError(
             "the run file names no target for alerts", fix="set alerts.ntfy or another target", key="alerts"
         )
+    if trust:
+        Gate(home).trust(config, loaded.files)
+    if held := Gate(home).held_alerts(config, loaded.files):
+        raise NotTrustedError(held)
     values = _secrets(config.alerts.secrets, {**os.environ, **(secrets or {})}, home)
     alert = Alert(AlertEvent.TEST, "test", 0.0, "can send alerts")
     message = message_of(alert, RunFacts(config.name, "", socket.gethostname(), "no run, this is a test"))

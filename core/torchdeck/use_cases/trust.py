@@ -64,7 +64,7 @@ def distrust(path: Path, home: Path) -> bool:
 
 
 def trust_run(loaded: LoadedConfig, home: Path | None = None) -> None:
-    """Trust the recipe of a run file, its possible imports, and its Python.
+    """Trust the recipe of a run file, its possible imports, its Python, and hosts that get secrets.
 
     Raises:
         HomeError: TORCHDECK_HOME cannot be used.

@@ -13,11 +13,13 @@ import pytest
 from support.system.free_port import free_port
 from support.system.http_server import http_server
 from support.values.alert_values import MESSAGE
+from torchdeck.agent.alerts import delivery
 from torchdeck.agent.alerts.delivery import Delivered, deliver, desktop_problem
 from torchdeck.contract.plan.alert_plan import AlertTarget
 
 pytestmark = pytest.mark.processes
 
+MAIL = AlertTarget("email", to=("me@example.org", "you@example.org"))
 SECRETS = {"URL": "", "KEY": "token-4711"}
 
 
@@ -91,38 +93,40 @@ def test_no_server_and_wrong_addresses_fail_with_a_reason_and_no_secret() -> Non
     assert found == Delivered("slack", "secret NOT_THERE has no value here", 1)
 
 
-def test_what_takes_too_long_is_left(tmp_path: Path) -> None:
+def test_what_takes_too_long_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And does not keep the others from being reported."""
-    slow = program(tmp_path, "slow", "exec sleep 3")
+    program(tmp_path, "sendmail", "exec sleep 3")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with http_server() as server:
-        targets = (AlertTarget("email", str(slow), ("a@b.c",)), AlertTarget("ntfy", "${URL}"))
+        targets = (MAIL, AlertTarget("ntfy", "${URL}"))
         found = delivered(*targets, url=server.url, limit=1.0)
     assert found == [Delivered("ntfy", "", 1), Delivered("email", "no answer within 1 s", 0)]
 
 
-def test_a_mail_goes_to_sendmail(tmp_path: Path) -> None:
+def test_a_mail_goes_to_sendmail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From standard input, with recipients in its header, as `sendmail -t` reads it."""
-    sendmail = program(tmp_path, "sendmail", f'echo "$@" > "{tmp_path}/arguments"; cat > "{tmp_path}/mail"')
-    target = AlertTarget("email", str(sendmail), ("me@example.org", "you@example.org"))
-    assert delivered(target) == [Delivered("email", "", 1)]
+    program(tmp_path, "sendmail", f'echo "$@" > "{tmp_path}/arguments"; cat > "{tmp_path}/mail"')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert delivered(MAIL) == [Delivered("email", "", 1)]
     assert (tmp_path / "arguments").read_text() == "-t -i\n"
     mail = email.message_from_bytes((tmp_path / "mail").read_bytes(), policy=email.policy.default)
     assert (mail["To"], mail["Subject"]) == ("me@example.org, you@example.org", "tiny failed")
     assert mail.get_content() == f"{MESSAGE.text}\n"
 
 
-def test_a_mail_that_cannot_be_sent_says_why(tmp_path: Path) -> None:
+def test_a_mail_that_cannot_be_sent_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 75 means later; another one, never."""
-    busy = program(tmp_path, "busy", f'echo x >> "{tmp_path}/count"; echo "queue full" >&2; exit 75')
-    broken = program(tmp_path, "broken", 'echo "no such user" >&2; exit 67')
-    assert delivered(AlertTarget("email", str(busy), ("a@b.c",))) == [
-        Delivered("email", f"{busy} ended with exit code 75: queue full", 3)
-    ]
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    path = program(tmp_path, "sendmail", f'echo x >> "{tmp_path}/count"; echo "queue full" >&2; exit 75')
+    assert delivered(MAIL) == [Delivered("email", f"{path} ended with exit code 75: queue full", 3)]
     assert (tmp_path / "count").read_text() == "x\nx\nx\n"
-    (found,) = delivered(AlertTarget("email", str(broken), ("a@b.c",)))
-    assert found == Delivered("email", f"{broken} ended with exit code 67: no such user", 1)
-    (found,) = delivered(AlertTarget("email", str(tmp_path / "none"), ("a@b.c",)))
-    assert "there is no program" in found.why
+    program(tmp_path, "sendmail", 'echo "no such user" >&2; exit 67')
+    assert delivered(MAIL) == [Delivered("email", f"{path} ended with exit code 67: no such user", 1)]
+    path.unlink()
+    monkeypatch.setattr(delivery, "_SENDMAIL_FOLDERS", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (found,) = delivered(MAIL)
+    assert found.why.startswith("there is no program sendmail on ")
 
 
 def test_a_desktop_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

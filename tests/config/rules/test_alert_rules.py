@@ -45,7 +45,7 @@ from torchdeck.plan.alerts import alert_plan
         ),
         (['alerts.email=["no address"]'], "alerts.email[0]", "not an address"),
         (['alerts.email=["a@b\\nBcc: c@d"]'], "alerts.email[0]", "not an address"),
-        (["alerts.sendmail=msmtp"], "alerts.sendmail", "no effect without alerts.email"),
+        (['alerts.email=["${USER}@evil.org"]'], "alerts.email[0]", "not an address"),
         (["alerts.end_by=tomorrow"], "alerts.end_by", "not a date and time"),
     ],
 )  # fmt: skip
@@ -74,7 +74,7 @@ def test_a_plan_has_targets_with_references_and_no_values(tmp_path: Path) -> Non
     assert plan is not None
     assert plan.targets == (
         AlertTarget("desktop"),
-        AlertTarget("email", "", ("me@example.org",)),
+        AlertTarget("email", to=("me@example.org",)),
         AlertTarget("slack", "${SLACK}"),
         AlertTarget("telegram", "${BOT}", ("-42",)),
         AlertTarget("webhook", "https://h/${KEY}", headers={"X-Key": "${KEY}"}),
@@ -89,3 +89,22 @@ def test_no_target_is_no_plan(tmp_path: Path) -> None:
     assert alert_plan(load(tmp_path, MINIMAL)) is None
     assert alert_plan(load(tmp_path, MINIMAL, "alerts.desktop=true", "alerts.on=[]")) is None
     assert problems(tmp_path, MINIMAL, "alerts.desktop=1")[0].path == "alerts.desktop"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sends"),
+    [
+        (["alerts.slack=${HOOK}"], False),
+        (["alerts.ntfy=${HOOK}/topic"], False),
+        (["alerts.ntfy=https://ntfy.sh/topic"], False),
+        (["alerts.telegram.token=${BOT}", "alerts.telegram.chat=x"], False),
+        (["alerts.ntfy=https://ntfy.sh/${TOPIC}"], True),
+        (["alerts.slack=${HOOK}.evil.org"], True),
+        (["alerts.webhook.url=https://evil.org", "alerts.webhook.body=${AWS_SECRET}"], True),
+    ],
+)
+def test_a_secret_that_goes_to_a_host_of_the_run_file_is_known(
+    tmp_path: Path, overrides: list[str], sends: bool
+) -> None:
+    """That takes the user's trust in the run file; an address that is itself the secret does not."""
+    assert load(tmp_path, MINIMAL, *overrides).alerts.sends_secrets is sends

@@ -66,7 +66,7 @@ def test_a_run_that_fails_says_so(home: Path, tmp_path: Path, monkeypatch: pytes
         body = json.dumps({name: f"@{{{name}}}" for name in names})
         targets = (
             AlertTarget("webhook", "${HOOK}", body=body),
-            AlertTarget("email", "/nowhere/sendmail", ("a@b.c",)),
+            AlertTarget("slack", "ftp://nowhere"),
         )
         plan = make_plan(script(tmp_path, FAILS), tmp_path, name="doomed")
         layout = new_run(dataclasses.replace(plan, alerts=rules(*targets, interval=0.0)))
@@ -93,9 +93,9 @@ def test_a_run_that_fails_says_so(home: Path, tmp_path: Path, monkeypatch: pytes
     assert [alert.event for alert in alerts][-1] == "failed"
     assert {(each.target, each.state) for alert in alerts for each in alert.deliveries} == {
         ("webhook", "sent"),
-        ("email", "failed"),
+        ("slack", "failed"),
     }
-    assert "there is no program /nowhere/sendmail" in read_run(layout).warnings[-1]
+    assert "slack failed: the address is not one of HTTP" in read_run(layout).warnings[-1]
     happened = [each.text for each in TimelineReader(layout).refresh() or ()]
     assert "alert: doomed failed" in happened
     assert "alert sent to webhook" in happened

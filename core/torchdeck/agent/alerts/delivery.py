@@ -17,7 +17,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchdeck.agent.alerts.http_request import HttpRequest, MissingValueError, filled, http_request
+from torchdeck.agent.alerts.http_request import HttpRequest, MissingValueError, http_request
 from torchdeck.agent.alerts.message import Message, without_secrets
 from torchdeck.agent.alerts.order import DELAYS
 from torchdeck.contract.plan.alert_plan import AlertTarget, TargetKind
@@ -120,7 +120,7 @@ def _once(target: AlertTarget, message: Message, secrets: Mapping[str, str]) -> 
         if target.kind == TargetKind.DESKTOP:
             _notify(message)
         elif target.kind == TargetKind.EMAIL:
-            _mail(target, message, secrets)
+            _mail(target, message)
         else:
             _send(http_request(target, message, secrets))
     except MissingValueError as error:
@@ -176,18 +176,15 @@ def _refused(error: urllib.error.HTTPError) -> DeliveryError:
 # programs
 
 
-def find_sendmail(named: str) -> str | None:
+def find_sendmail() -> str | None:
     """Return the program that sends mail; None if this machine has none."""
-    if named:
-        return shutil.which(named)
     return shutil.which("sendmail") or shutil.which("sendmail", path=_SENDMAIL_FOLDERS)
 
 
-def _mail(target: AlertTarget, message: Message, secrets: Mapping[str, str]) -> None:
-    program = find_sendmail(filled(target.url, secrets))
+def _mail(target: AlertTarget, message: Message) -> None:
+    program = find_sendmail()
     if program is None:
-        what = target.url or "sendmail"
-        raise DeliveryError(f"there is no program {what} on {socket.gethostname()}", is_final=True)
+        raise DeliveryError(f"there is no program sendmail on {socket.gethostname()}", is_final=True)
     mail = EmailMessage()
     mail["To"] = ", ".join(target.to)
     mail["Subject"] = message.title

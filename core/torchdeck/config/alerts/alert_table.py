@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal
 
 from torchdeck.config.values.numbers import ByteSize
-from torchdeck.contract.plan.alert_plan import AlertEvent, AlertTarget, TargetKind
+from torchdeck.contract.plan.alert_plan import SECRET, AlertEvent, AlertTarget, TargetKind
 from torchdeck.options import Section, option, table
 
 EVENTS = tuple(event.value for event in AlertEvent if event is not AlertEvent.TEST)
 """Names of events that a run file can list."""
+_OWN_HOST = re.compile(rf"{SECRET.pattern}(?:[/?].*)?")
+"""An address whose host the variable itself names."""
 
 
 class Telegram(Section):
@@ -80,20 +83,13 @@ class Alerts(Section):
         default=[],
         right='a list of addresses, such as ["me@example.org"]',
     )
-    sendmail: str | None = option(
-        "Program on the first node that sends a mail from standard input, called with -t -i. Default: "
-        "sendmail.",
-        default=None,
-        min_length=1,
-        right='a program, such as "/usr/bin/msmtp"',
-    )
     ntfy: str | None = option(
-        "Address of a topic on ntfy.sh or another ntfy server. Who knows a topic can read it: take a "
+        "Address of a topic on ntfy.sh or another ntfy server. Who knows a topic can read it: use a "
         "reference to an environment variable for a private one.",
         label="Topic on ntfy",
         default=None,
         min_length=1,
-        right='an address such as "https://ntfy.sh/${NTFY_TOPIC}"',
+        right='a reference to an environment variable, such as "${NTFY_URL}", or an address',
     )
     slack: str | None = option(
         "Incoming webhook of Slack or Mattermost, as a reference to an environment variable.",
@@ -174,6 +170,14 @@ class Alerts(Section):
         return tuple(sorted(frozenset().union(*(target.secrets for target in self.targets))))
 
     @property
+    def sends_secrets(self) -> bool:
+        """Return whether the value of a variable is sent to a host that the run file names."""
+        return any(
+            target.secrets and target.kind != TargetKind.TELEGRAM and not _OWN_HOST.fullmatch(target.url)
+            for target in self.targets
+        )
+
+    @property
     def end_by_time(self) -> float | None:
         """Return `end_by` in unix seconds; None if it is not set. Raises ValueError if it is no time."""
         return None if self.end_by is None else datetime.fromisoformat(self.end_by).timestamp()
@@ -182,7 +186,7 @@ class Alerts(Section):
         if self.desktop:
             yield AlertTarget(TargetKind.DESKTOP.value)
         if self.email:
-            yield AlertTarget(TargetKind.EMAIL.value, self.sendmail or "", tuple(self.email))
+            yield AlertTarget(TargetKind.EMAIL.value, to=tuple(self.email))
         for kind, url in (
             (TargetKind.NTFY, self.ntfy),
             (TargetKind.SLACK, self.slack),

@@ -15,7 +15,7 @@ from torchdeck.contract.plan.alert_plan import SECRET
 
 _TOKEN: KeyPath = ("alerts", "telegram", "token")
 _URL: KeyPath = ("alerts", "webhook", "url")
-_ADDRESS = re.compile(r"[^\s@,;:<>\"\\]+@[^\s@,;:<>\"\\]+")
+_ADDRESS = re.compile(r"[^\s@,;:<>\"\\${}]+@[^\s@,;:<>\"\\${}]+")
 _SECRET_HEADER = re.compile(r"(?i)authorization|proxy-authorization|cookie|.*(?:key|token|secret|password).*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _PASSWORD = re.compile(r"[a-z]+://[^/@$]+@")
@@ -76,17 +76,12 @@ def addresses(given: Given) -> Iterator[Finding]:
 
 
 def mail(given: Given) -> Iterator[Finding]:
-    """Mail has addresses, and a program only with them."""
+    """Mail has addresses."""
     alerts = given.config.alerts
     for index, address in enumerate(alerts.email):
         if _ADDRESS.fullmatch(address) is None:
             wrong = f"{shown(address)} is not an address"
             yield Finding(("alerts", "email", index), wrong, 'an address such as "me@example.org"')
-    if alerts.sendmail is not None and not alerts.email:
-        wrong = "it has no effect without alerts.email"
-        yield Finding(
-            ("alerts", "sendmail"), wrong, "alerts.email too, or no sendmail", (("alerts", "email"),)
-        )
 
 
 def telegram(given: Given) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ class AlertTarget:
     kind: str
     """A `TargetKind`."""
     url: str = ""
-    """Address of a webhook. Telegram: the bot's token. E-mail: the program that sends."""
+    """Address of a webhook. Telegram: the bot's token."""
     to: tuple[str, ...] = ()
     """E-mail: addresses. Telegram: the chat."""
     method: str = "POST"

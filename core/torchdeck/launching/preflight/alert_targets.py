@@ -16,12 +16,11 @@ def check_alerts(alerts: AlertPlan, node: str) -> Iterator[Check]:
         alerts: alerts of the plan.
         node: name of this machine in the plan.
     """
-    targets = {target.kind: target for target in alerts.targets}
-    mail = targets.get(TargetKind.EMAIL)
-    if mail is not None and find_sendmail(mail.url) is None:
-        wrong = f"alerts cannot be mailed: there is no program {mail.url or 'sendmail'}"
-        yield Check("alerts", "warning", node, wrong, "install one, such as msmtp, or set alerts.sendmail")
-    problem = desktop_problem() if TargetKind.DESKTOP in targets else ""
+    kinds = {target.kind for target in alerts.targets}
+    if TargetKind.EMAIL in kinds and find_sendmail() is None:
+        wrong = "alerts cannot be mailed: there is no program sendmail"
+        yield Check("alerts", "warning", node, wrong, "install one, such as that of msmtp-mta")
+    problem = desktop_problem() if TargetKind.DESKTOP in kinds else ""
     if problem:
         wrong = f"alerts cannot be shown on the desktop: {problem}"
         yield Check("alerts", "warning", node, wrong, "use another target, or no alerts.desktop")
