@@ -27,7 +27,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (("--rank", "0", "--export", "sh"), "leave --export or --rank out"),
         (("--compare", "ddp", "--svg", "x.svg"), "leave --svg or --compare out"),
         (("--compare", "ddp", "--rank", "0"), "--rank and --compare exclude each other"),
-        (("--out", "x"), "--out needs --export sh or --export sbatch"),
+        (("--out", "x"), "--out needs --export"),
     ],
 )
 def test_options_that_do_not_go_together(

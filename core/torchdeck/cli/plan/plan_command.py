@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from torchdeck.plan.preview import Preview
 
 
+KUBERNETES = ("trainjob", "jobset", "pytorchjob")
+"""Objects of Kubernetes that a plan can be exported as."""
 DESCRIPTION = """\
 Show what a run will do, and start nothing: which rank runs on which device, how large a step is, what each
 rank reads, how much memory it needs and whether that fits.
@@ -41,6 +43,8 @@ examples:
   torchdeck plan run.toml --files                  which files of yours it gets a copy of
   torchdeck plan run.toml --export sbatch --out run.sbatch
                                                    the same run as a job of Slurm
+  torchdeck plan run.toml --export jobset --out run.yaml
+                                                   the same run for Kubernetes
   torchdeck plan --script train.py --nproc 2 -- --lr 0.1
 """
 
@@ -67,8 +71,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     form.add_argument("--svg", type=Path, metavar="FILE", help="write the preview as a picture")
     form.add_argument(
         "--export",
-        choices=("sh", "sbatch"),
-        help="write a script for each node that runs without Torchdeck, or one for Slurm's sbatch",
+        choices=("sh", "sbatch", *KUBERNETES),
+        help="write a script for each node that runs without Torchdeck, one for Slurm's sbatch, or YAML for "
+        "Kubernetes: a TrainJob or PyTorchJob of Kubeflow, or a JobSet",
     )
     parser.add_argument(
         "--compare",
@@ -80,7 +85,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--out",
         type=Path,
         metavar="PATH",
-        help="folder for exported scripts, file for sbatch; default: print them",
+        help="folder for exported scripts, file for sbatch and YAML; default: print them",
     )
     parser.add_argument(
         "--no-trace",
@@ -201,7 +206,7 @@ def wrong_options(args: argparse.Namespace) -> str | None:
         if asked and _value(args, option) not in (None, False):
             return f"{asked[0]} is available as text or with --json: leave {option} or {asked[0]} out"
     if args.out is not None and args.export is None:
-        return "--out needs --export sh or --export sbatch"
+        return "--out needs --export"
     return None if args.svg is None else _no_file(args.svg)
 
 
@@ -235,12 +240,17 @@ def export_scripts(plan: LaunchPlan, form: str, out: Path | None, slurm: Slurm) 
 
     Args:
         plan: the plan that they start.
-        form: `sh`, a script for each node in the folder `out`; `sbatch`, one in the file `out`.
+        form: `sh`, a script for each node in the folder `out`; `sbatch` or one of `KUBERNETES`, in the file
+            `out`.
         out: the destination; None prints, if it is one script.
         slurm: what a job asks of Slurm.
     """
     if form == "sbatch":
-        return _export_job(plan, out, slurm)
+        from torchdeck.plan.export.sbatch_script import export_sbatch
+
+        return _write_one(export_sbatch(plan, slurm), out)
+    if form in KUBERNETES:
+        return _export_kubernetes(plan, form, out)
     from torchdeck.plan.export.shell_script import export_sh
 
     scripts = {f"{node.name}.sh": export_sh(plan, node) for node in plan.nodes}
@@ -252,13 +262,23 @@ def export_scripts(plan: LaunchPlan, form: str, out: Path | None, slurm: Slurm) 
     return _write_scripts(scripts, out)
 
 
-def _export_job(plan: LaunchPlan, out: Path | None, slurm: Slurm) -> int:
-    from torchdeck.plan.export.sbatch_script import export_sbatch
+def _export_kubernetes(plan: LaunchPlan, kind: str, out: Path | None) -> int:
+    """Write the object, and say what the user must fill in."""
+    from torchdeck.plan.export.kubernetes import FILL_IN, export_kubernetes
 
-    script = export_sbatch(plan, slurm)
+    made = export_kubernetes(plan, kind)
+    code = _write_one(made.text, out)
+    if code == SUCCEEDED:
+        print(f"torchdeck plan: fill in, where it says {FILL_IN}:", file=sys.stderr)
+        for each in made.missing:
+            print(f"  {each}", file=sys.stderr)
+    return code
+
+
+def _write_one(text: str, out: Path | None) -> int:
     if out is not None:
-        return write_file(out, script)
-    write_document(script)
+        return write_file(out, text)
+    write_document(text)
     return SUCCEEDED
 
 

@@ -8,33 +8,23 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from torchdeck.config.machines.slurm import Slurm
 from torchdeck.contract.package import VERSION
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.code_paths import starts_in_copy, where_it_lies
+from torchdeck.plan.export.node_part import largest, node_part
 from torchdeck.plan.export.shell_script import (
-    CODE_PLACE,
     PREPARE,
-    TOOLS,
     code_default,
     code_lines,
-    environment,
-    over_lines,
     python_default,
-    removals,
     secrets_needed,
     shown_name,
-    torchdeck_needed,
     word,
 )
-from torchdeck.plan.node_commands import by_its_own_name
-
-NODE_RANK = '"$SLURM_NODEID"'
-ADDRESS = '"$ADDRESS"'
-NODE_NAME = '"$SLURMD_NODENAME"'
 
 _HERE = 'ADDRESS=${ADDRESS:-$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)}'
 _PORT = "PORT=${PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
@@ -43,34 +33,6 @@ _ATTEMPT = """\
 ATTEMPT=${ATTEMPT:-1}
 while [ -e "$RUN_DIR/attempts/$ATTEMPT" ]; do ATTEMPT=$((ATTEMPT + 1)); done"""
 _GIVEN = ("ADDRESS", "PORT", "RUN_ID", "RUN_DIR", "ATTEMPT", "RESUME")
-_RANK_FOLDERS = """\
-rank=$FIRST_RANK
-while [ "$rank" -lt $((FIRST_RANK + NPROC)) ]; do
-  mkdir -p -- "$RUN_DIR/attempts/$ATTEMPT/ranks/$rank"
-  rank=$((rank + 1))
-done"""
-_RANK_SHIM = Path(__file__).parents[2] / "agent/processes/rank_holder.sh"
-_SHIM_FILE = '"$RUN_DIR/attempts/$ATTEMPT/rank_$SLURM_NODEID.sh"'
-"""The rank shim on a node; ranks of one node start from one file, so that no shared folder is waited for."""
-_WITHOUT_SIGTERM = "SIGINT,SIGQUIT"
-_WAIT = """\
-while :; do
-  code=0
-  wait "$program" || code=$?
-  kill -0 "$program" 2>/dev/null || break # a signal only interrupts the wait
-done"""
-_ON_STOP = """\
-(
-  until [ -e "$STOP" ]; do sleep 1; done
-  {kill}
-) >/dev/null 2>&1 &
-watcher=$!
-"""
-_AFTER_STOP = """
-kill "$watcher" 2>/dev/null || :
-[ ! -e "$STOP" ] || exit 0 # no failure, for which srun would kill the other nodes
-"""
-_CHILD = 'for child in $(cat "/proc/$program/task/$program/children"); do kill -TERM "$child"; done'
 
 
 def export_sbatch(plan: LaunchPlan, slurm: Slurm | None = None) -> str:
@@ -86,7 +48,10 @@ def export_sbatch(plan: LaunchPlan, slurm: Slurm | None = None) -> str:
     """
     slurm = slurm or Slurm()
     nodes = [where_it_lies(node, plan.code) for node in plan.nodes]
-    redirection, *part = _here_document(_node_part(plan, nodes), "NODE")
+    # by arguments, not by the environment, which ranks would inherit
+    arguments = " ".join(f"{name}=${number}" for number, name in enumerate(_given(plan), 1))
+    of_node = ["set -eu", arguments, "NODE=$SLURM_NODEID NODE_NAME=$SLURMD_NODENAME"]
+    redirection, *part = _here_document([*of_node, *node_part(plan, nodes, logs=True)], "NODE")
     given = " ".join(f'"${name}"' for name in _given(plan))
     lines = [
         "#!/bin/sh",
@@ -155,13 +120,13 @@ def _job(plan: LaunchPlan, first: NodePlan, slurm: Slurm) -> list[str]:
 def _asked_for(plan: LaunchPlan, slurm: Slurm) -> list[str]:
     """Return sbatch directives: every node gets the largest node's needs, as all nodes of a job are alike."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", plan.name).strip("-")[:64] or "torchdeck"
-    gpus = max(len(node.devices) for node in plan.nodes)
+    cores, gpus = largest(plan.nodes)
     seconds = plan.policy.max_seconds
     asked: dict[str, str | int | None] = {
         "job-name": name,
         "nodes": len(plan.nodes),
         "ntasks-per-node": 1,
-        "cpus-per-task": max(map(_cores, plan.nodes)),
+        "cpus-per-task": cores,
         "gres": slurm.gres or (f"gpu:{gpus}" if gpus else None),
         "time": slurm.time or (None if seconds is None else max(1, math.ceil(seconds / 60))),
         "account": slurm.account,
@@ -181,12 +146,6 @@ def _asked_for(plan: LaunchPlan, slurm: Slurm) -> list[str]:
     ]
 
 
-def _cores(node: NodePlan) -> int:
-    """Return the cores for a node's ranks, as many as their threads."""
-    threads = node.env.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return node.nproc * (max(1, int(threads)) if threads.isdecimal() else 1)
-
-
 def _head(plan: LaunchPlan) -> list[str]:
     count = len(plan.nodes)
     planned_for = _names(plan.nodes)
@@ -199,7 +158,7 @@ def _head(plan: LaunchPlan) -> list[str]:
         "# Slurm chooses the nodes and which GPUs their ranks see. Interpreter and code must be on each node",
         "# where they were planned to be. Options of sbatch, such as a partition, go before the file.",
         "# RUN_DIR must be in a folder that all nodes share. RESUME is auto (the newest checkpoint in it),",
-        "# never, or the path of a checkpoint; a requeued job always continues from its newest one.",
+        "# never, or the path of a checkpoint; a requeued job continues from what it has saved.",
         "# `scancel --batch --signal=USR1 JOB` saves and requeues. `scancel --batch --signal=TERM JOB`, or",
         "# `touch RUN_DIR/attempts/N/stop`, saves and ends.",
     ]
@@ -227,111 +186,8 @@ def _names(nodes: Sequence[NodePlan]) -> str:
     return ", ".join(names) if len(names) <= 8 else f"{names[0]} to {names[-1]}"
 
 
-def _node_part(plan: LaunchPlan, nodes: Sequence[NodePlan]) -> list[str]:
-    """Return the commands run by a shell on each node."""
-    return [
-        "set -eu",
-        # by arguments, not by the environment, which ranks would inherit
-        " ".join(f"{name}=${number}" for number, name in enumerate(_given(plan), 1)),
-        _by_node([python_default(node) for node in nodes]),
-        TOOLS,
-        *_ranks(nodes),
-        _by_node([CODE_PLACE if starts_in_copy(node) else ":" for node in nodes]),
-        _by_node([f"cd -- {word(node.working_dir)}" for node in nodes]),
-        _RANK_FOLDERS,
-        *removals(nodes[0]),
-        *_exports(nodes),
-        *torchdeck_needed(plan),
-        f"cat >{_SHIM_FILE} <<'SHIM'",
-        _RANK_SHIM.read_text("utf-8").rstrip(),
-        "SHIM",
-        # the rank shim makes only what is in the run directory private
-        "TORCHDECK_UMASK=$(umask)",
-        "export TORCHDECK_UMASK",
-        'STOP="$RUN_DIR/attempts/$ATTEMPT/stop"',
-        # Slurm signals all processes of a job, or only these shells
-        "trap 'touch \"$STOP\"' TERM",
-        _by_node([_start(plan, node) for node in nodes]),
-        *_until_end(plan),
-    ]
-
-
 def _here_document(lines: Sequence[str], name: str) -> list[str]:
     """Return the redirection of a shell's heredoc, `lines`, and its end, which is none of them."""
     held = set("\n".join(lines).split("\n"))
     end = next(end for n in itertools.count() if (end := f"{name}{n or ''}") not in held)
     return [f"<<'{end}'", *lines, end]
-
-
-def _until_end(plan: LaunchPlan) -> list[str]:
-    """Return what a node's shell does while its ranks run: a script is ended with SIGTERM at a stop."""
-    if plan.kind == "recipe":
-        return [_WAIT, 'exit "$code"']
-    kill = 'kill -TERM "$program"' if plan.nodes[0].torchrun else _CHILD
-    return [_ON_STOP.format(kill=kill) + _WAIT + _AFTER_STOP + 'exit "$code"']
-
-
-def _ranks(nodes: Sequence[NodePlan]) -> list[str]:
-    """Return NPROC, and FIRST_RANK as counted by torchrun: over the nodes in their order."""
-    counts = [node.nproc for node in nodes]
-    if len(set(counts)) == 1:
-        return [f"NPROC={counts[0]}", "FIRST_RANK=$((SLURM_NODEID * NPROC))"]
-    firsts = itertools.accumulate(counts, initial=0)
-    return [_by_node([f"NPROC={n} FIRST_RANK={first}" for n, first in zip(counts, firsts, strict=False)])]
-
-
-def _exports(nodes: Sequence[NodePlan]) -> Iterator[str]:
-    made = [_environment(node) for node in nodes]
-    for name in dict.fromkeys(name for env in made for name in env):
-        yield _by_node([f"export {name}={env[name]}" if name in env else f"unset {name}" for env in made])
-
-
-def _environment(node: NodePlan) -> dict[str, str]:
-    """Return the planned environment without what Slurm knows: which node it is, and which of its GPUs are
-    ours.
-    """
-    env = environment(node)
-    if "TORCHDECK_NODE" in env:
-        env["TORCHDECK_NODE"] = NODE_NAME
-    if node.devices:
-        env.pop("CUDA_VISIBLE_DEVICES", None)
-    return env
-
-
-def _start(plan: LaunchPlan, node: NodePlan) -> str:
-    """Return torchrun as planned, with Slurm's number of the node and the address of the first.
-
-    Ranks of recipes see the stop file, so they and their torchrun ignore SIGTERM.
-    """
-    own = {"--node-rank": NODE_RANK}
-    if plan.kind == "recipe":
-        own["--signals-to-handle"] = _WITHOUT_SIGTERM
-    if not _is_alone(node):
-        own |= {"--master-addr": ADDRESS, "--local-addr": NODE_NAME}
-    words = ['"$PYTHON"'] if node.torchrun else []
-    for before, item in itertools.pairwise(("", *by_its_own_name(node.torchrun)[1:])):
-        if before == "--rdzv-endpoint" and not _is_alone(node):
-            words.append(f"{ADDRESS}:{word(item.rpartition(':')[2])}")
-        else:
-            words.append(own.get(before) or word(item))
-    command = ["/bin/sh", _SHIM_FILE, '"$PYTHON"', *(word(item) for item in node.command[1:])]
-    ignore = "trap '' TERM; " if plan.kind == "recipe" else ""
-    # the shell has read its script from standard input
-    return f"({ignore}exec {over_lines(words + command)}) </dev/null &\nprogram=$!"
-
-
-def _is_alone(node: NodePlan) -> bool:
-    argv = node.torchrun
-    return not argv or argv[argv.index("--nnodes") + 1] == "1"
-
-
-def _by_node(texts: Sequence[str]) -> str:
-    """Return a shell command that is `texts[n]` on node n; the most common one comes last."""
-    if len(set(texts)) == 1:
-        return texts[0]
-    numbers: dict[str, list[int]] = {}
-    for number, text in enumerate(texts):
-        numbers.setdefault(text, []).append(number)
-    *others, (usual, _) = sorted(numbers.items(), key=lambda item: len(item[1]))
-    branches = [f"{'|'.join(map(str, which))})\n{text}\n;;" for text, which in others]
-    return "\n".join(["case $SLURM_NODEID in", *branches, f"*)\n{usual}\n;;", "esac"])

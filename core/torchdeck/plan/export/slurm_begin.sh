@@ -29,7 +29,7 @@ ask() {
 trap 'ask "the time limit is near"' USR1
 trap 'asked=${asked:-"stopped by SIGTERM"}; ask "$asked"' TERM
 
-# newest: STEP FOLDER of the newest checkpoint whose hashes are right; nothing if there is none
+# newest [RUN_ID]: STEP FOLDER of the newest checkpoint, of that run or any, whose hashes are right; or nothing
 newest() {
   [ -d "$CHECKPOINTS" ] || return 0
   python -c '
@@ -43,25 +43,21 @@ try:
 except ImportError:
     sys.exit()
 try:
-    chosen = choose_checkpoint(Path(sys.argv[1]), "auto")
+    chosen = choose_checkpoint(Path(sys.argv[1]), "auto", run_id=sys.argv[2] or None)
 except CheckpointError as error:
     sys.exit(f"torchdeck: {error}")
 if chosen.folder:
     print(chosen.step, chosen.folder)
-' "$CHECKPOINTS"
+' "$CHECKPOINTS" "${1:-}"
 }
 
-# a requeued job continues, however the first start began
-[ "${SLURM_RESTART_COUNT:-0}" = 0 ] || RESUME=auto
+# a requeued job continues from what it has saved, else as the first start did
+found=
+[ "${SLURM_RESTART_COUNT:-0}" = 0 ] || found=$(newest "$RUN_ID") || exit 4
+[ -n "$found" ] || [ "$RESUME" != auto ] || found=$(newest) || exit 4
+case $RESUME in auto | never) RESUME= ;; esac
 RESUME_STEP=null
-case $RESUME in
-never) RESUME= ;;
-auto)
-  RESUME=$(newest) || exit 4
-  [ -z "$RESUME" ] || RESUME_STEP=${RESUME%% *}
-  RESUME=${RESUME#* }
-  ;;
-esac
+[ -z "$found" ] || RESUME_STEP=${found%% *} RESUME=${found#* }
 
 [ -e "$RUN_DIR/journal.jsonl" ] || event "$RUN_DIR/journal.jsonl" created "$CREATED"
 ended=$(grep -c '"event": "finished"' "$JOURNAL" 2>/dev/null) || :
