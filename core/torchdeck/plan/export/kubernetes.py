@@ -42,7 +42,7 @@ class Export(NamedTuple):
     text: str
     """YAML with comments."""
     missing: tuple[str, ...]
-    """What the user must fill in, one sentence each."""
+    """Things that the user must fill in, one sentence each."""
 
 
 class _Pod(NamedTuple):

@@ -71,6 +71,8 @@ def export_sbatch(plan: LaunchPlan, slurm: Slurm | None = None) -> str:
         *_job(plan, nodes[0], slurm),
         "# each node reads its part, which follows, as the same text",
         f"srun --nodes={len(nodes)} --ntasks={len(nodes)} --ntasks-per-node=1 --kill-on-bad-exit=1 \\",
+        # since 22.05 a step does not get it from its job
+        f'  --cpus-per-task="${{SLURM_CPUS_PER_TASK:-{largest(nodes)[0]}}}" \\',
         f"  /bin/sh -s -- {given} {redirection} &",
         *part,
         Path(__file__).with_name("slurm_end.sh").read_text("utf-8").rstrip(),

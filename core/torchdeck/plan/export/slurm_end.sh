@@ -28,6 +28,7 @@ finished() {
 succeeded() {
   attempt_ended succeeded
   finished SUCCEEDED ""
+  say "succeeded"
   exit 0
 }
 
