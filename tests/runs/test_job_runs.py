@@ -133,7 +133,9 @@ def test_commands_take_the_folder_for_the_run(job: Job, torchdeck_home: Path) ->
     job.layout.attempt(1).rank(0).stdout.write_text("hello from rank 0\n")
     command = CommandHere(torchdeck_home)
     assert "hello from rank 0" in command.run("runs", "logs", job.layout.root).stdout
-    assert command.run("runs", "show", job.layout.root).stdout.startswith("RUNNING  My run")
+    shown = command.run("runs", "show", job.layout.root).stdout
+    assert shown.startswith("RUNNING  My run")
+    assert "1 rank, Slurm job 12\n" in shown
     refused = command.run("runs", "show", job.layout.attempts)
     assert refused.returncode == 2
     assert "is not the run directory of an exported job" in refused.stderr

@@ -31,7 +31,7 @@ def summary_lines(view: RunView, directory: str = "", audit: Audit | None = None
     if view.checkpoint is not None:
         step = "" if view.checkpoint.step is None else f"step {view.checkpoint.step}, "
         node = view.checkpoint.node
-        where = "" if node in ("", THIS_MACHINE) else f" on node {node}"
+        where = "" if node in ("", THIS_MACHINE) or view.job else f" on node {node}"
         lines.append(f"  last checkpoint: {step}{_below(view.checkpoint.path, directory)}{where}")
     lines += [f"  note: {warning}" for warning in view.warnings if warning != view.why]
     lines += [f"  {line}" for line in (() if audit is None else verdict_lines(audit))]

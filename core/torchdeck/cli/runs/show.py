@@ -163,7 +163,8 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
     if view.world_size is not None:  # from the first line of the journal
         ranks = "1 rank" if view.world_size == 1 else f"{view.world_size} ranks"
         strategy = f", {view.strategy}" if view.kind == "recipe" else ""
-        yield f"  {view.kind} {view.target}, {ranks}{strategy}"
+        job = f", Slurm job {view.job}" if view.job else ""
+        yield f"  {view.kind} {view.target}, {ranks}{strategy}{job}"
     yield f"  created {moment(view.created)}, started {moment(view.started)}, ended {moment(view.ended)}"
     said: tuple[str, ...] = ()
     for attempt in view.attempts:
