@@ -128,7 +128,7 @@ def abilities(
 
 
 def _of_ranks(view: RunView, asked: Collection[str], command: RunCommand, waiting: str) -> str:
-    if view.kind == WATCHED:
+    if view.kind == WATCHED or view.job:
         return why_no_start(view)
     if view.is_over:
         return f"the run has {_over(view)}"

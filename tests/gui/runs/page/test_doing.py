@@ -71,6 +71,13 @@ def test_a_live_run_can_be_stopped_and_nothing_else() -> None:
     assert able.resume == "the run is running"
 
 
+def test_a_job_of_slurm_is_asked_to_stop_and_only_slurm_does_more() -> None:
+    able = abilities(replace(LIVE, job="12"))
+    assert (able.stop, able.stop_now) == ("", "only Slurm can end it now: `scancel 12` on the cluster")
+    assert able.stacks == able.clone == f"an exported script started {LIVE.name}, as job 12 of Slurm"
+    assert facts(replace(LIVE, job="12"), None, 200.0).endswith("  ·  Slurm job 12")
+
+
 def test_what_was_asked_is_not_asked_again() -> None:
     assert abilities(LIVE, {"stop"}).stop
     assert not abilities(LIVE, {"stop"}).stop_now
