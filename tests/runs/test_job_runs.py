@@ -18,7 +18,7 @@ from torchdeck.runs.folders.deletion import remove, set_aside
 from torchdeck.runs.folders.job_folder import JobFolderError, add_job
 from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.foreign import refuse_start
-from torchdeck.runs.registry import RunRegistry
+from torchdeck.runs.registry import RunRegistry, UnreadableRun
 from torchdeck.runs.run_state import RunState
 from torchdeck.use_cases.elsewhere.job import ask_job
 from torchdeck.use_cases.stop import waits_for
@@ -126,6 +126,15 @@ def test_deleting_the_run_leaves_the_job_alone(job: Job, torchdeck_home: Path) -
     assert not layout.root.exists()
     assert job.layout.attempt(1).rank(0).root.is_dir()
     assert job.layout.plan.is_file()
+
+
+def test_a_job_whose_folder_is_away_is_listed_with_the_reason(job: Job, torchdeck_home: Path) -> None:
+    layout = add_job(job.layout.root, torchdeck_home)
+    job.layout.root.rename(job.layout.root.with_name("elsewhere"))
+    (found,) = RunRegistry(torchdeck_home).all()
+    assert isinstance(found, UnreadableRun)
+    assert found.why.startswith(f"{job.layout.root} is not reachable from here")
+    assert str(layout.root) in found.why
 
 
 def test_commands_take_the_folder_for_the_run(job: Job, torchdeck_home: Path) -> None:

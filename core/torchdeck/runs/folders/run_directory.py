@@ -110,6 +110,12 @@ def open_run_directory(path: Path) -> RunLayout:
     layout = RunLayout(path)
     if not path.is_dir():
         raise NoRunDirectoryError(f"there is no run directory {path}")
+    if layout.plan.is_symlink() and not layout.plan.exists():
+        raise RunDirectoryError(
+            f"{layout.plan.readlink().parent} is not reachable from here",
+            "it is the run directory of a Slurm job",
+            f"mount it, or remove {path}, which only links to it",
+        )
     if not layout.plan.is_file() and not layout.journal.is_file():
         raise NoRunDirectoryError(
             f"{path} is not a run directory: it contains neither plan.json nor journal.jsonl"
