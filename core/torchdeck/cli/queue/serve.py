@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import threading
 from typing import Any
 
@@ -33,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
     if args.unit:
         from torchdeck.cli.queue.systemd_unit import unit_text
 
-        print(unit_text(home), end="")
+        command = [sys.executable, "-P", "-m", "torchdeck.cli.main", "queue", "serve"]
+        print(unit_text(home, command), end="")
         return SUCCEEDED
     from torchdeck.use_cases.queue.server import serve
     from torchdeck.use_cases.ui import QuietUi

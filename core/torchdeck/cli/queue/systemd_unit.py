@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from torchdeck.contract.layout import HOME_VARIABLE
@@ -10,9 +10,8 @@ from torchdeck.contract.layout import HOME_VARIABLE
 UNIT_NAME = "torchdeck-queue.service"
 
 
-def unit_text(home: Path) -> str:
-    """Return the unit for the queue of `home`, with the Python that runs now."""
-    command = " ".join(map(_quoted, (sys.executable, "-P", "-m", "torchdeck.cli.main", "queue", "serve")))
+def unit_text(home: Path, command: Sequence[str]) -> str:
+    """Return the unit for the queue of `home`; `command` serves it, and begins with an absolute path."""
     # KillMode=process: runs outlive their server
     return f"""\
 # systemctl --user enable --now {UNIT_NAME}, once this file is ~/.config/systemd/user/{UNIT_NAME}.
@@ -23,7 +22,7 @@ Description=Torchdeck queue of {_escaped(str(home))}
 [Service]
 Type=exec
 Environment={_quoted(f"{HOME_VARIABLE}={home}")}
-ExecStart={command}
+ExecStart={" ".join(map(_quoted, command))}
 KillMode=process
 Restart=on-failure
 RestartSec=10

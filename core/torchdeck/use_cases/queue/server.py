@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -149,7 +149,8 @@ class QueueServer:
             return False
         found = decide(situation, time.time())
         self._decided = (situation, found)
-        write_status(self._home, found.waits, self._problems)
+        with suppress(OSError):  # it is only shown
+            write_status(self._home, found.waits, self._problems)
         for entry_id, places in found.starts.items():
             self._start(situation.queue.find(entry_id), places)
             return True

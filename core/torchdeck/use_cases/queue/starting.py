@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchdeck.contract.refusal import Refusal, refusal_of
+from torchdeck.contract.refusal import refusal_of
 from torchdeck.queue.asked import bindings
 from torchdeck.queue.entry import Entry, Stage
 from torchdeck.queue.queue_file import change_queue
@@ -49,12 +49,10 @@ def start_entry(entry: Entry, places: Places, home: Path, ui: Ui, now: float) ->
     try:
         request = start_request(claimed, home)
         started = start(request, ui)
-    except Exception as error:  # whatever it is, the entry must not stay in between
-        note = str(refusal_of(error))
-        _update(claimed, home, lambda each: each.waiting_again(note))
-        if isinstance(error, (Refusal, OSError)):
-            raise refusal_of(error) from error
-        raise
+    except Exception as error:  # whatever it is, the entry must not stay in between, and the others go on
+        refusal = refusal_of(error)
+        _update(claimed, home, lambda each: each.waiting_again(str(refusal)))
+        raise refusal from error
     run = started.layout.root.name
     _update(claimed, home, lambda each: replace(each, stage=Stage.RUNNING, run=run, note=""))
     return started
