@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.values.golden_values import QUEUE
 from torchdeck.contract.journal import with_crc
@@ -43,6 +46,22 @@ def test_a_file_that_was_cut_is_read_as_far_as_it_goes(cut: int) -> None:
     found = parse_queue(content[: len(content) - cut], PATH)
     assert set(found.entries) <= set(QUEUE.entries)
     assert bool(found.damage) == (cut > 1)
+
+
+_ANY = st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9)
+
+
+@given(st.sampled_from(["id", "added", "position", "ask", "places", "stage", "next", "limits"]), _ANY)
+def test_a_line_with_another_value_is_left_out_or_valid(name: str, value: object) -> None:
+    """Whatever it is, its checksum being right."""
+    lines = []
+    for line in queue_bytes(QUEUE).splitlines():
+        record = {**json.loads(line), name: value}
+        del record["crc"]
+        lines.append(with_crc(json.dumps(record).encode()))
+    found = parse_queue(b"\n".join(lines), PATH)
+    assert parse_queue(queue_bytes(found), PATH).entries == found.entries
+    found.waiting()
 
 
 def test_a_newer_format_is_refused() -> None:

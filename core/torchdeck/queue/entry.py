@@ -112,7 +112,8 @@ class Entry:
     @property
     def token(self) -> str:
         """Name of its current start, which the run records: a server finds the run by it."""
-        return f"{self.id}.{self.starts}"
+        # with its time: after the queue's file was lost, numbers begin at 1 again
+        return f"{self.id}.{self.starts}.{self.begun or 0.0:.3f}"
 
     @property
     def is_over(self) -> bool:

@@ -7,6 +7,7 @@ damaged is left out and reported; the next change keeps a copy of the damaged fi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,9 @@ LARGEST = 1 << 30
 """Most bytes of the file."""
 LINE_LIMIT = 16 << 20
 """Most bytes of a line: a run file has up to 2²⁰ characters."""
+MOST_ENTRIES = 10**9
+"""Largest number of an entry."""
+_ID = re.compile(r"q[0-9]{1,9}")
 
 _ENTRY = TypeAdapter(Entry)
 _LIMITS = TypeAdapter(QueueLimits)
@@ -76,11 +80,9 @@ def parse_queue(content: bytes, path: Path) -> Queue:
         except ValueError:
             lost = "its limits are" if number == 1 else "an entry is"
             damage.append(f"line {number} of {path} is damaged: {lost} lost")
-    if header is None and (entries or damage):
-        header = _Header(QueueLimits(), 0)
-    number = max((entry.number + 1 for entry in entries.values()), default=1)
     limits, following = header or _Header(QueueLimits(), 1)
-    return Queue(tuple(entries.values()), limits, max(number, following), tuple(damage))
+    number = max([following, *(entry.number + 1 for entry in entries.values())])
+    return Queue(tuple(entries.values()), limits, number, tuple(damage))
 
 
 def queue_bytes(queue: Queue) -> bytes:
@@ -143,7 +145,7 @@ def _record(line: bytes) -> dict[str, Any]:
 def _header(record: dict[str, Any], path: Path) -> _Header:
     """Return the content of the first line. Raises QueueError, JsonError, ValidationError."""
     version, number = record.get("queue"), record.get("next")
-    if not isinstance(version, int) or not isinstance(number, int):
+    if not isinstance(version, int) or not isinstance(number, int) or not 0 < number <= MOST_ENTRIES:
         raise JsonError("it is not the first line of a queue")
     if version > VERSION:
         raise QueueError(f"{path} was written by a newer Torchdeck", fix="update Torchdeck")
@@ -152,6 +154,6 @@ def _header(record: dict[str, Any], path: Path) -> _Header:
 
 def _with_number(entry: Entry) -> Entry:
     """Return an entry with a valid id. Raises JsonError if it has none."""
-    if not (entry.id.startswith("q") and entry.id[1:].isdecimal()):
+    if _ID.fullmatch(entry.id) is None:
         raise JsonError(f"{entry.id} is not the id of an entry")
     return entry

@@ -46,8 +46,9 @@ def test_a_run_is_planned_before_it_is_queued(command: CommandHere) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--devices", "700"], "it never fits: it needs 700 GPUs"),
-        (["--nodes", "nowhere", "--devices", "1"], "there is no node nowhere"),
+        (["--devices", "700"], "it never fits: it needs 700 GPUs of one model, and localhost has"),
+        (["--nodes", "nowhere", "--devices", "1"], "unknown node: nowhere"),
+        (["--nodes", "a b", "--set", "distributed.devices=cpu"], "unknown nodes: a, b"),
         (["--after", "nothing"], "there is no run 'nothing'"),
         (["--set", "run.script='gone.py'"], "gone.py does not exist"),
     ],

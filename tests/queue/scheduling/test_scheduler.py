@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from time import process_time
 
+import pytest
+
 from torchdeck.queue.scheduling.ask import Ask, Gpu, Machine, Place
 from torchdeck.queue.scheduling.scheduler import After, Before, Limits, Running, Waiting, schedule
 
@@ -134,6 +136,23 @@ def test_a_node_that_does_not_answer_is_told_and_keeps_nothing_closed() -> None:
     found = schedule(waiting, [ONE, gone], [], 0.0)
     assert list(found.starts) == ["q2"]
     assert found.waits["q1"].why == "two cannot be used now: it does not answer"
+
+
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        (gpus(1, "one", "gone"), ""),
+        (replace(gpus(1, "one", "gone"), count=2), "unknown node: gone"),
+        (Ask(()), "the node inventory has no node for it"),
+        (gpus(1, "bare"), "it never fits: it needs 1 GPU, and bare has no GPU"),
+        (Ask(("full",)), "it never fits: it needs a CPU slot, and full has 0 CPU slots"),
+        (gpus(1, "two", model="H100"), "it never fits: it needs 1 GPU (H100), and two has 2 Tesla T4"),
+    ],
+)
+def test_what_never_fits_says_why(ask: Ask, why: str) -> None:
+    machines = [ONE, TWO, BARE, replace(BARE, name="full", slots=0)]
+    waits = schedule([entry("q1", ask)], machines, [], 0.0).waits
+    assert (waits["q1"].why if waits else "") == why
 
 
 def test_starts_are_estimated_by_expected_lengths() -> None:

@@ -55,8 +55,9 @@ def test_a_start_without_a_run_waits_again_and_one_with_a_run_runs(home: Path) -
     here = (Place("localhost"),)
     lost = replace(WAITING, stage=Stage.STARTING, starts=2, begun=NOW, places=here)
     made = replace(lost, id="q2")
-    run = make_run(home, "q2.2")
-    make_run(home, "q1.1")  # of an earlier start
+    run = make_run(home, made.token)
+    make_run(home, replace(lost, starts=1).token)
+    make_run(home, replace(lost, begun=NOW - 60).token)  # of a queue whose file was lost
     recover(put(home, lost, made), home)
     first, second = read_queue(home).entries
     assert (first.stage, first.places, first.starts) == (Stage.WAITING, (), 2)
@@ -125,7 +126,7 @@ def test_one_server_per_home_and_its_decisions_are_listed(
         def looked(server: QueueServer) -> bool:
             look(server)
             (listed,) = list_queue(home).entries
-            assert listed.why == "there is no node nowhere"
+            assert listed.why == "unknown node: nowhere"
             with pytest.raises(ServerRunsError, match="runs already, process"):
                 serve(home, QuietUi(), lambda _text: None, stopped)
             stopped.set()

@@ -28,9 +28,13 @@ def away(machines: Sequence[Machine]) -> str:
 
 def misfit(ask: Ask, machines: Sequence[Machine]) -> str:
     """Return that no machine could ever run it, and what the machines have."""
-    if not machines:
-        return f"there is no node {listed(ask.nodes)}" if ask.nodes else "there is no node for it"
-    have = "; ".join(f"{machine.name} has {_have(machine)}" for machine in machines[:MOST_NAMES])
+    if not ask.nodes:
+        return "the node inventory has no node for it"
+    known = {machine.name for machine in machines}
+    unknown = [name for name in ask.nodes if name not in known]
+    if len(known) < ask.count:
+        return f"unknown node{'s' * (len(unknown) != 1)}: {listed(unknown)}"
+    have = "; ".join(f"{machine.name} has {_have(ask, machine)}" for machine in machines[:MOST_NAMES])
     more = "" if len(machines) <= MOST_NAMES else f"; and {len(machines) - MOST_NAMES} more"
     return f"it never fits: it needs {needs(ask)}, and {have}{more}"
 
@@ -70,8 +74,10 @@ def _nodes(units: Sequence[Unit]) -> str:
     return listed(list(dict.fromkeys(unit.node for unit in units)))
 
 
-def _have(machine: Machine) -> str:
+def _have(ask: Ask, machine: Machine) -> str:
+    if ask.gpus == 0 or (ask.or_cpu and not machine.gpus):
+        return f"{machine.slots} CPU slot{'s' * (machine.slots != 1)}"
     if not machine.gpus:
-        return f"no GPU, and {machine.slots} CPU slot{'s' * (machine.slots != 1)}"
+        return "no GPU"
     models = [gpu.model or "of an unknown model" for gpu in machine.gpus]
     return ", ".join(f"{models.count(model)} {model}" for model in dict.fromkeys(models))

@@ -155,7 +155,8 @@ def _possible(request: AddRequest, ask: Ask, home: Path, ui: Ui) -> tuple[Launch
     """Return the plan with which it would run if all devices were free, and warnings; raise if none can."""
     from torchdeck.launching.checked_plan import checked_plan
 
-    places = place_if_free(ask, home, ui)
+    chooses = needs_machines(ask) or bool(request.devices.nodes)
+    places = place_if_free(ask, home, ui) if chooses else None
     # devices may be in use now: the run waits for them
     overrides = ["launch.queue=true", *(bindings(ask, places) if places else ())]
     loaded = loaded_file(request.file, overrides)
@@ -169,14 +170,12 @@ def _possible(request: AddRequest, ask: Ask, home: Path, ui: Ui) -> tuple[Launch
     return plan, tuple(dict.fromkeys((*plan.warnings, *warned)))
 
 
-def place_if_free(ask: Ask, home: Path, ui: Ui) -> Places | None:
-    """Return where an entry would run if all devices were free; None if nothing is chosen for it.
+def place_if_free(ask: Ask, home: Path, ui: Ui) -> Places:
+    """Return where an entry would run if all devices were free.
 
     Raises:
         QueueError: no machine could run it, or those that could do not answer.
     """
-    if not needs_machines(ask):
-        return None
     connector = ui.connector(home)
     inventory = connector.node_inventory()
     resolved_ask = resolved(ask, inventory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.view import RunView
 
 UNREADABLE = "UNREADABLE"
+CLOCK_STEP = 3600.0
+"""Seconds by which the clock may have been set back between a start and its run."""
 
 
 class KnownRuns:
@@ -80,7 +83,5 @@ def run_of_start(home: Path, token: str, since: float) -> str | None:
 
 def _since(ids: list[str], since: float) -> Iterator[str]:
     """Yield the ids of runs that were created since then, the newest first."""
-    import time
-
-    first = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(since - 1.0))
+    first = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(since - CLOCK_STEP))
     yield from (run_id for run_id in reversed(ids) if run_id >= first)
