@@ -19,9 +19,9 @@ Copyright the Torchdeck authors, licensed under the Apache License 2.0 (see LICE
 
 Bundles of Torchdeck carry the packages below, each under its own licence; the full texts are in each
 package's folder of metadata (NAME-VERSION.dist-info). Qt, PySide and paramiko are used under the LGPL: they
-are separate libraries, and can be replaced by others of the same version. The extras `tensorflow`,
-`deepspeed`, `dev` and `docs` are in no bundle; nor are the CUDA libraries that some builds of torch bring
-along.
+are separate libraries, and can be replaced by others of the same version. The extras `hf`,
+`sweep`, `tensorflow`, `deepspeed`, `dev` and `docs` are in no bundle; nor are the CUDA libraries that some
+builds of torch bring along.
 The built documentation carries styles and scripts of Material for MkDocs (MIT, Copyright Martin Donath).
 
 Made of the packages' own metadata by packaging/notice.py.

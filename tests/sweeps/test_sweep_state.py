@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.journal import Event, JournalWriter
-from torchdeck.sweeps.decisions import HOPELESS, RunKey, Start, next_start, runs_to_prune
+from torchdeck.sweeps.decisions import (
+    HOPELESS,
+    RunKey,
+    Start,
+    has_work,
+    next_continued,
+    next_start,
+    runs_to_prune,
+)
 from torchdeck.sweeps.goal import Goal
 from torchdeck.sweeps.pruning import Pruner, Pruning
 from torchdeck.sweeps.strategies import Strategy
@@ -20,6 +28,7 @@ from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import SweepFileError, SweepRequest, read_request, write_request
 from torchdeck.sweeps.sweep_state import (
     BEGUN,
+    CONTINUED,
     ENDED,
     EXTENDED,
     INFEASIBLE,
@@ -173,6 +182,34 @@ def test_a_sweep_is_stopped_and_resumed() -> None:
     assert next_start(story.state) is None
     story.change(RESUMED)
     assert next_start(story.state) == Start(2, 0, {"lr": 2})
+
+
+def test_what_was_stopped_with_the_sweep_continues_with_it() -> None:
+    story = Story()
+    story.begin()
+    story.begin()
+    story.change(STOP)
+    story.event(ENDED, 1, outcome="stopped", paused=True)
+    story.event(ENDED, 2, outcome="stopped", paused=False)
+    assert next_continued(story.state) is None
+    story.change(RESUMED)
+    assert next_continued(story.state) == RunKey(1, 0)
+    assert has_work(story.state)
+    story.event(CONTINUED, 1)
+    assert [run.id for _, run in story.state.active] == ["r1.0"]
+    assert next_continued(story.state) is None
+    assert story.state.trial(2).outcome is Outcome.STOPPED
+
+
+def test_a_run_that_cannot_be_resumed_begins_again_under_another_name() -> None:
+    story = Story()
+    story.begin()
+    story.event(ENDED, 1, outcome="stopped", paused=True)
+    story.event(BEGUN, 1, name="n1 try 2", point={"lr": 1})
+    ((_, run),) = story.state.active
+    assert (run.id, run.name, run.tries) == ("", "n1 try 2", 2)
+    story.event(BEGUN, 1, name="n1 try 2", point={"lr": 1})  # its driver died
+    assert story.state.trial(1).runs[0].tries == 2
 
 
 def test_a_sweep_is_extended_and_narrowed() -> None:

@@ -124,6 +124,7 @@ def test_a_name_says_what_differs(tmp_path: Path) -> None:
     assert differences(point) == "lr=0.001235 model.width=8 estimate.width=9"
     assert run_name("first", "1f09ab", 3, None, {"lr": 1}) == "first 1f09ab #3 lr=1"
     assert run_name("first", "1f09ab", 3, 0, {"lr": 1}).startswith("first 1f09ab #3.1 ")
+    assert run_name("first", "1f09ab", 3, None, {"lr": 1}, 2) == "first 1f09ab #3 try 2 lr=1"
     long = run_name("x" * 100, "1f09ab", 3, None, {"data.source": "/a/b\n" * 50})
     assert len(long) == 100
     assert swept(tmp_path, RECIPE).loaded([f"name={long!r}"]).config.name == long

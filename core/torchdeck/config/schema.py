@@ -15,7 +15,7 @@ from torchdeck.config.machines.cluster import Cluster, ClusterNodes
 from torchdeck.config.machines.slurm import Slurm
 from torchdeck.config.problems import shown
 from torchdeck.config.supervision import Launch, Limits
-from torchdeck.config.sweep import Sweep
+from torchdeck.config.tables.sweep import Sweep
 from torchdeck.config.training import Training
 from torchdeck.options import Section, option, table
 from torchdeck.recipes.options.bdh import BdhModel

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from torchdeck.sweeps.pruning import History, why_pruned
-from torchdeck.sweeps.strategies import Point, next_point
+from torchdeck.sweeps.strategies import Point, Strategy, next_point
 from torchdeck.sweeps.sweep_state import SweepState
+from torchdeck.sweeps.tpe_points import tpe_point
 from torchdeck.sweeps.trials import Outcome, TrialRun
 
 HOPELESS = 3
@@ -30,19 +31,57 @@ class RunKey(NamedTuple):
 
 
 def next_start(state: SweepState) -> Start | None:
-    """Return the next run to start, whether or not there is room for it; None if there is none."""
+    """Return the next run to start, whether or not there is room for it; None if there is none.
+
+    Raises:
+        NoOptunaError: the strategy needs Optuna, which is not installed.
+    """
     if state.is_stopping or is_hopeless(state):
         return None
+    unfinished = _next_seed(state)
+    if unfinished is not None:
+        return unfinished
+    number = len(state.trials) + 1
+    if number > state.most:
+        return None
+    request = state.request
+    if request.strategy is Strategy.TPE:
+        return Start(number, 0, tpe_point(state.space, state.goal, request.seed, number, state.trials))
+    tried = [trial.point for trial in state.trials]
+    point = next_point(request.strategy, state.space, request.seed, number, tried)
+    return None if point is None else Start(number, 0, point)
+
+
+def _next_seed(state: SweepState) -> Start | None:
+    """Return the next seed of a trial that has begun."""
     for trial in state.trials:
         if trial.wants_more:
             seed = next(seed for seed in range(trial.seeds) if seed not in trial.runs)
             return Start(trial.number, seed, trial.point)
-    number = len(state.trials) + 1
-    if number > state.most:
+    return None
+
+
+def next_continued(state: SweepState) -> RunKey | None:
+    """Return the next run that was stopped with the sweep and continues with it; None if there is none."""
+    if state.is_stopping:
         return None
-    tried = [trial.point for trial in state.trials]
-    point = next_point(state.request.strategy, state.space, state.request.seed, number, tried)
-    return None if point is None else Start(number, 0, point)
+    paused = (
+        RunKey(trial.number, run.seed)
+        for trial in state.trials
+        for run in trial.runs.values()
+        if run.is_paused
+    )
+    return next(paused, None)
+
+
+def has_work(state: SweepState) -> bool:
+    """Return whether a driver would start or continue a run, now or later."""
+    if next_continued(state) is not None:
+        return True
+    if state.request.strategy is Strategy.TPE:  # a suggestion takes long, and there always is one
+        more = len(state.trials) < state.most or _next_seed(state) is not None
+        return more and not state.is_stopping and not is_hopeless(state)
+    return next_start(state) is not None
 
 
 def is_hopeless(state: SweepState) -> bool:

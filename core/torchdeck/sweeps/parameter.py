@@ -42,6 +42,10 @@ class Range:
             value = math.exp(source.uniform(math.log(self.low), math.log(self.high)))
         else:
             value = source.uniform(self.low, self.high)
+        return self.rounded(value)
+
+    def rounded(self, value: float) -> float:
+        """Return a number of the range with few digits."""
         return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
 
     def _draw_whole(self, source: random.Random) -> int:

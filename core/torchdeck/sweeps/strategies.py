@@ -27,6 +27,13 @@ class Strategy(StrEnum):
     """The first values of all parameters, then the second ones, …"""
     RANDOM = "random"
     """Each value drawn by the sweep's seed and the number of the trial."""
+    TPE = "tpe"
+    """Suggested by Optuna from the results so far."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether its points are all known from the beginning, which needs lists of values."""
+        return self in (Strategy.GRID, Strategy.ZIP)
 
 
 def usual_strategy(parameters: Sequence[Parameter], trials: int | None) -> Strategy:
@@ -54,11 +61,11 @@ def most_trials(strategy: Strategy, parameters: Sequence[Parameter], trials: int
         ConfigError: the strategy does not fit the space, or the number is missing or too large.
     """
     check_strategy(strategy, parameters)
-    if trials is None and strategy is Strategy.RANDOM:
+    if trials is None and not strategy.is_listed:
         raise _wrong("the number of trials is not given", "--trials N", "trials")
     if trials is not None and not 1 <= trials <= MOST_TRIALS:
         raise _wrong(f"{trials:,} is out of range", f"1 to {MOST_TRIALS:,} trials", "trials")
-    if strategy is Strategy.RANDOM and trials is not None:
+    if not strategy.is_listed and trials is not None:
         return trials
     points = len(list(itertools.islice(_points(strategy, parameters), MOST_TRIALS + 1)))
     if trials is None and points > MOST_TRIALS:
@@ -68,7 +75,7 @@ def most_trials(strategy: Strategy, parameters: Sequence[Parameter], trials: int
 
 def check_strategy(strategy: Strategy, parameters: Sequence[Parameter]) -> None:
     """Raise ConfigError if a strategy cannot be used for a space."""
-    if strategy is Strategy.RANDOM:
+    if not strategy.is_listed:
         return
     for parameter in parameters:
         if _count(parameter) is None:
@@ -88,7 +95,7 @@ def next_point(
     """Return the point of trial `number`; None if nothing new is left.
 
     Args:
-        strategy: how points are chosen.
+        strategy: how points are chosen, without the results so far.
         parameters: the space.
         seed: of the sweep; it and `number` decide what random draws.
         number: of the trial, from 1.

@@ -18,14 +18,17 @@ from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import SweepRequest, read_request
 from torchdeck.sweeps.trials import Outcome, Trial, TrialRun
 
-BEGUN, STARTED, INFEASIBLE, PRUNING, ENDED = (
+BEGUN, STARTED, INFEASIBLE, PRUNING, ENDED, CONTINUED = (
     "trial_begun",
     "trial_started",
     "trial_infeasible",
     "trial_pruning",
     "trial_ended",
+    "trial_continued",
 )
-"""Events of the journal: before a run is started, its id, instead of it, before it is stopped, its end."""
+"""Events of the journal: before a run is started, its id, instead of it, before it is stopped, its end, and
+after it was resumed with the sweep.
+"""
 EXTENDED, VARIED, STOP, RESUMED = "extended", "varied", "stop", "resumed"
 """Events of the changes: more trials, other values of a parameter, stop all runs, continue."""
 
@@ -119,7 +122,8 @@ class SweepHistory:
     def _run_after(event: Event, run: TrialRun | None, seed: int) -> TrialRun | None:
         fields = event.fields
         if event.name == BEGUN:
-            return run or TrialRun(seed, typed.text(fields, "name"), event.time)
+            tries = 1 if run is None else run.tries + run.is_over
+            return TrialRun(seed, typed.text(fields, "name"), event.time, tries=tries)
         if run is None:
             return None
         if event.name == STARTED:
@@ -128,6 +132,8 @@ class SweepHistory:
             return replace(run, pruned=typed.text(fields, "why") or "asked to stop")
         if event.name == ENDED:
             return _ended(run, fields)
+        if event.name == CONTINUED:
+            return replace(run, outcome=Outcome.RUNNING, is_paused=False)
         return None
 
     def change(self, event: Event) -> None:
@@ -168,6 +174,7 @@ def _ended(run: TrialRun, fields: Mapping[str, Any]) -> TrialRun | None:
         steps=typed.whole(fields, "steps") or 0,
         history=_history(fields.get("history")),
         why=typed.text(fields, "why"),
+        is_paused=outcome is Outcome.STOPPED and fields.get("paused") is True,
     )
 
 

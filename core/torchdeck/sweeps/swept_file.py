@@ -182,7 +182,7 @@ def _text(value: Value) -> str:
     return value if isinstance(value, str) else toml_value(value)
 
 
-def run_name(base: str, sweep: str, trial: int, seed: int | None, point: Point) -> str:
+def run_name(base: str, sweep: str, trial: int, seed: int | None, point: Point, tries: int = 1) -> str:
     """Return the name of a run, by which it is found again: `first-try 1f09ab #3.2 lr=0.001`.
 
     Args:
@@ -191,8 +191,10 @@ def run_name(base: str, sweep: str, trial: int, seed: int | None, point: Point) 
         trial: number of the trial.
         seed: number of the seed, from 0; None: there is one seed only.
         point: values of the trial.
+        tries: how often it was begun, with this time.
     """
-    mark = f"{sweep} #{trial}" + ("" if seed is None else f".{seed + 1}")
+    again = f" try {tries}" if tries > 1 else ""
+    mark = f"{sweep} #{trial}" + ("" if seed is None else f".{seed + 1}") + again
     whole = f"{base[:40]} {mark} {differences(point)}"
     return "".join("-" if letter in "/\\" or ord(letter) < 32 else letter for letter in whole)[:_LONGEST_NAME]
 

@@ -47,6 +47,10 @@ class TrialRun:
     """Why it was asked to stop; empty: it was not."""
     why: str = ""
     """Why it failed or has no value."""
+    is_paused: bool = False
+    """Whether it was stopped because the sweep was: it continues with the sweep."""
+    tries: int = 1
+    """How often it was begun from the beginning."""
 
     @property
     def is_over(self) -> bool:

@@ -18,7 +18,9 @@ from torchdeck.sweeps.trials import Outcome
 from torchdeck.use_cases.start import StartRequest
 from torchdeck.use_cases.sweeps import trial_runs
 from torchdeck.use_cases.sweeps.begin import SweepStart, begin_sweep
+from torchdeck.use_cases.sweeps.changes import request_resume, request_stop
 from torchdeck.use_cases.sweeps.driver import SweepBusyError, SweepDriver
+from torchdeck.use_cases.sweeps.kept_logins import KeptLogins
 from torchdeck.use_cases.sweeps.listing import look_at
 from torchdeck.use_cases.ui import QuietUi, Ui
 
@@ -100,6 +102,24 @@ def test_any_other_refusal_ends_the_driver_and_the_trial_is_tried_again(
     assert [request.loaded.config.training.microbatch for request in asked] == [8, 16]
 
 
+def test_a_stop_starts_nothing_that_its_driver_had_only_begun(
+    layout: SweepLayout, starting: Starting
+) -> None:
+    """It begins again when the sweep is resumed."""
+    starting(PreflightError([DISK]))
+    with pytest.raises(PreflightError):
+        driven(layout).drive()
+    asked = starting(PreflightError([MEMORY]))
+    request_stop(layout)
+    assert driven(layout).drive().count(Outcome.STOPPED) == 1
+    assert not asked
+    assert look_at(layout).status == "stopped"
+    request_resume(layout)
+    assert look_at(layout).status == "interrupted"
+    assert driven(layout).drive().count(Outcome.INFEASIBLE) == 2
+    assert asked[0].loaded.config.name == f"toy {layout.suffix} #1 try 2 microbatch=8"
+
+
 def test_a_node_that_does_not_answer_makes_no_trial_infeasible(
     layout: SweepLayout, starting: Starting
 ) -> None:
@@ -125,3 +145,9 @@ def test_a_sweep_that_cannot_be_written_leaves_nothing(torchdeck_home: Path, tmp
     (torchdeck_home / "sweeps").write_text("in its place")
     with pytest.raises(Refusal, match="the sweep cannot be written"):
         begin_sweep(SweepStart(load_config(path)))
+
+
+def test_logins_of_one_run_serve_the_next(tmp_path: Path) -> None:
+    ui = KeptLogins(QuietUi())
+    assert ui.connector(tmp_path) is ui.connector(tmp_path)
+    assert ui.connector(tmp_path) is not ui.connector(tmp_path / "other")

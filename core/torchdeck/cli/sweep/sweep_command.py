@@ -77,7 +77,7 @@ def _add_start(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--over", action="append", default=[], metavar="KEY=VALUES", help=_OVER_HELP)
     parser.add_argument(
         "--strategy",
-        choices=("grid", "zip", "random"),
+        choices=("grid", "zip", "random", "tpe"),
         help="how points are chosen; default: grid if --trials covers it, else random",
     )
     parser.add_argument("--trials", metavar="N", help="number of points to try")

@@ -22,6 +22,7 @@ from torchdeck.sweeps.strategies import Strategy, most_trials, usual_strategy
 from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import SweepRequest, write_request
 from torchdeck.sweeps.swept_file import SweptFile, check_seeds, override, read_space
+from torchdeck.sweeps.tpe_points import check_optuna
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def sweep_request(start: SweepStart) -> SweepRequest:
     strategy = usual_strategy(space, options.trials)
     if options.strategy is not None:
         strategy = Strategy(options.strategy)
+    if strategy is Strategy.TPE:
+        check_optuna()
     trials = most_trials(strategy, space, options.trials)
     check_seeds(options.seeds, space, loaded.config)
     pruning = None

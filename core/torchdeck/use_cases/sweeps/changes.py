@@ -10,7 +10,7 @@ from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.lock_file import changing
 from torchdeck.contract.refusal import Refusal
-from torchdeck.sweeps.decisions import next_start
+from torchdeck.sweeps.decisions import has_work
 from torchdeck.sweeps.parameter import OPTION, Parameter
 from torchdeck.sweeps.strategies import MOST_TRIALS, check_strategy
 from torchdeck.sweeps.sweep_layout import SweepLayout
@@ -21,7 +21,7 @@ from torchdeck.sweeps.swept_file import read_space
 def request_stop(layout: SweepLayout) -> None:
     """Ask for the end of a sweep: its runs save and stop, no further one is started. Raises Refusal."""
     state = SweepFollower(layout).refresh()
-    if not state.active and next_start(state) is None:
+    if not state.active and not has_work(state):
         raise Refusal(f"sweep {layout.id} has ended: nothing to stop")
     _change(layout, STOP)
 
@@ -51,7 +51,7 @@ def extend(layout: SweepLayout, trials: int, over: Sequence[str] = ()) -> None:
         raise Refusal(f"a sweep has at most {MOST_TRIALS:,} trials, this one {state.most:,}")
     space = _varied(state, over) if over else state.space
     after = replace(state, space=space, most=state.most + trials, is_stopping=False)
-    if not state.active and next_start(after) is None:
+    if not state.active and not has_work(after):
         raise Refusal(
             f"sweep {layout.id} has nothing left to try",
             fix="more trials with --trials, and for a grid or zip other values with --over",

@@ -12,15 +12,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.journal import JournalWriter
-from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.refusal import Refusal
-from torchdeck.sweeps.decisions import RunKey, next_start, runs_to_prune
+from torchdeck.sweeps.decisions import RunKey, Start, has_work, next_continued, next_start, runs_to_prune
 from torchdeck.sweeps.pruning import thinned
 from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_state import (
     BEGUN,
+    CONTINUED,
     ENDED,
     INFEASIBLE,
     PRUNING,
@@ -30,6 +31,7 @@ from torchdeck.sweeps.sweep_state import (
     plain_number,
 )
 from torchdeck.sweeps.trials import Outcome, TrialRun
+from torchdeck.use_cases.sweeps.kept_logins import KeptLogins
 from torchdeck.use_cases.sweeps.trial_runs import TrialRuns
 from torchdeck.use_cases.sweeps.watched_run import WatchedRun, outcome_of
 from torchdeck.use_cases.ui import Ui
@@ -58,10 +60,10 @@ class SweepDriver:
     def __init__(
         self, layout: SweepLayout, ui: Ui, report: Report = lambda _state, _run: None, poll: float = POLL
     ) -> None:
-        self._layout, self._ui, self._report, self._poll = layout, ui, report, poll
+        self._layout, self._ui, self._report, self._poll = layout, KeptLogins(ui), report, poll
         self._follower = SweepFollower(layout)
         self._state = self._follower.refresh()
-        self._runs = TrialRuns(layout, self._state.request, ui)
+        self._runs = TrialRuns(layout, self._state.request, self._ui)
         self._watched: dict[RunKey, WatchedRun] = {}
 
     def drive(self) -> SweepState:
@@ -93,7 +95,7 @@ class SweepDriver:
         self._prune(journal)
         while len(self._state.active) < self._state.request.at_once and self._start_next(journal):
             pass
-        return bool(self._state.active) or next_start(self._state) is not None
+        return bool(self._state.active) or has_work(self._state)
 
     def _recover(self, journal: JournalWriter) -> None:
         """Watch the runs that an earlier driver began."""
@@ -104,10 +106,12 @@ class SweepDriver:
                     self._watched[key] = self._watch(run.id)
             elif (found := self._runs.find(run)) is not None:
                 self._append(journal, STARTED, key, run=found)
+            elif self._state.is_stopping:
+                self._append(journal, ENDED, key, outcome=str(Outcome.STOPPED), paused=True)
             else:  # the driver died before there was a run
                 self._start(journal, key)
 
-    def _watch(self, run_id: str, controller: Any = None) -> WatchedRun:
+    def _watch(self, run_id: str, controller: DetachedProcess | None = None) -> WatchedRun:
         layout = self._layout.home.run(run_id)
         return WatchedRun(layout, self._state.goal, self._ui, controller)
 
@@ -142,6 +146,7 @@ class SweepDriver:
             steps=history[-1][0] if history else 0,
             history=[[step, plain_number(value)] for step, value in thinned(history)],
             why=why,
+            paused=self._state.is_stopping,
         )
 
     def _prune(self, journal: JournalWriter) -> None:
@@ -151,16 +156,36 @@ class SweepDriver:
             self._watched[key].stop()
 
     def _start_next(self, journal: JournalWriter) -> bool:
-        """Begin the next run; return whether there was one."""
+        """Begin or continue the next run; return whether there was one."""
+        continued = next_continued(self._state)
+        if continued is not None:
+            self._ui.check()
+            self._continue(journal, continued)
+            return True
         following = next_start(self._state)
         if following is None:
             return False
         self._ui.check()
-        key = RunKey(following.trial, following.seed)
-        name = self._runs.name(following)
-        self._append(journal, BEGUN, key, name=name, point=dict(following.point))
-        self._start(journal, key)
+        self._begin(journal, following, self._runs.name(following))
         return True
+
+    def _begin(self, journal: JournalWriter, planned: Start, name: str) -> None:
+        key = RunKey(planned.trial, planned.seed)
+        self._append(journal, BEGUN, key, name=name, point=dict(planned.point))
+        self._start(journal, key)
+
+    def _continue(self, journal: JournalWriter, key: RunKey) -> None:
+        """Continue a run that was stopped with the sweep: from its checkpoint, or from the beginning."""
+        trial = self._state.trial(key.trial)
+        run = trial.runs[key.seed]
+        is_active = self._runs.is_active(run)  # a driver that died here may have resumed it
+        controller = None if is_active else self._runs.resume(run)
+        if controller is None and not is_active:
+            planned = Start(trial.number, run.seed, trial.point)
+            self._begin(journal, planned, self._runs.name(planned, run.tries + 1))
+            return
+        self._watched[key] = self._watch(run.id, controller)
+        self._append(journal, CONTINUED, key)
 
     def _start(self, journal: JournalWriter, key: RunKey) -> None:
         trial = self._state.trial(key.trial)
@@ -171,7 +196,7 @@ class SweepDriver:
             return
         self._watched[key] = self._watch(started.layout.root.name, started.controller)
         self._append(journal, STARTED, key, run=started.layout.root.name)
-        self._runs.tag(RunLayout(started.layout.root))
+        self._runs.tag(started.layout)
 
     def _append(self, journal: JournalWriter, event: str, key: RunKey, **fields: Any) -> None:
         journal.append(event, trial=key.trial, seed=key.seed, **fields)

@@ -10,7 +10,7 @@ from torchdeck.contract.layout import RUN_ID, Home
 from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.registry import LATEST
-from torchdeck.sweeps.decisions import is_hopeless, next_start
+from torchdeck.sweeps.decisions import has_work, is_hopeless
 from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_state import SweepFollower, SweepState
 
@@ -47,7 +47,7 @@ class ListedSweep:
             return "stopped"
         if is_hopeless(state):
             return "failed"
-        return "interrupted" if next_start(state) is not None else "ended"
+        return "interrupted" if has_work(state) else "ended"
 
 
 def sweep_ids(home: Path) -> list[str]:

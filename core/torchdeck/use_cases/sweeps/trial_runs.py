@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import replace
 
+from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.config.problems import ConfigError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
@@ -18,7 +19,10 @@ from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import SweepRequest
 from torchdeck.sweeps.swept_file import run_name, trial_overrides
 from torchdeck.sweeps.trials import Trial, TrialRun
+from torchdeck.trainers.resume import UnknownResumeError
+from torchdeck.use_cases.resume import resume
 from torchdeck.use_cases.start import Started, StartRequest, start
+from torchdeck.use_cases.sweeps.watched_run import ORIGIN
 from torchdeck.use_cases.table.notes import change_notes
 from torchdeck.use_cases.ui import Ui
 
@@ -44,10 +48,11 @@ class TrialRuns:
         self._config = request.file.loaded().config
         self._registry = RunRegistry(layout.home.root)
 
-    def name(self, planned: Start) -> str:
+    def name(self, planned: Start, tries: int = 1) -> str:
         """Return the name of a run, which no other run of this home has."""
         seed = planned.seed if self._request.seeds > 1 else None
-        return run_name(self._config.name, self._layout.suffix, planned.trial, seed, planned.point)
+        base, suffix = self._config.name, self._layout.suffix
+        return run_name(base, suffix, planned.trial, seed, planned.point, tries)
 
     def start(self, trial: Trial, run: TrialRun) -> Started | str:
         """Start a run of a trial.
@@ -78,6 +83,29 @@ class TrialRuns:
             if _is_of_nodes(error):
                 raise
             return "; ".join(str(part) for part in error.parts())
+
+    def is_active(self, run: TrialRun) -> bool:
+        """Return whether a run exists and is not over."""
+        layout = self._layout.home.run(run.id)
+        return bool(run.id) and layout.root.exists() and not read_run(layout).is_over
+
+    def resume(self, run: TrialRun) -> DetachedProcess | None:
+        """Continue a run that was stopped; its controller.
+
+        Returns:
+            None if it has to begin again: it was never started, was deleted, has no checkpoint, or it is
+            unknown how its script continues.
+
+        Raises:
+            Refusal: it cannot be resumed for another reason.
+        """
+        layout = self._layout.home.run(run.id)
+        if not run.id or not layout.root.exists() or not read_run(layout).resumable:
+            return None
+        try:
+            return resume(layout, ORIGIN, self._ui)
+        except UnknownResumeError:
+            return None
 
     def find(self, run: TrialRun) -> str | None:
         """Return the id of the run that was begun under a name; None if there is none.

@@ -26,9 +26,10 @@ class Sweep(Section):
     direction: Literal["min", "max"] | None = option(
         "Whether low or high values are good. Default: by the metric's name.", default=None
     )
-    strategy: Literal["grid", "zip", "random"] | None = option(
+    strategy: Literal["grid", "zip", "random", "tpe"] | None = option(
         "grid: every combination. zip: the first values of all keys, then the second ones. random: drawn by "
-        "the sweep's seed. Default: grid if the number of trials covers it, else random.",
+        "the sweep's seed. tpe: suggested by Optuna from the results so far (extra [sweep]). Default: grid "
+        "if the number of trials covers it, else random.",
         default=None,
     )
     trials: int | None = option(

@@ -1,0 +1,1 @@
+"""Tables of run.toml for other commands: a launch does not read them."""
