@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -90,6 +91,7 @@ class SlurmCluster:
             for name in self.names:
                 self._start(ends, "slurmd", "-D", "-N", name)
             self._wait(self._is_up, 60, "all nodes to be idle", self._folder / "no job")
+            ends.callback(self._end_jobs)
             self._ends = ends.pop_all()
         return self
 
@@ -159,6 +161,18 @@ class SlurmCluster:
             logs = sorted(self._folder.glob("*.log"))
             told += ["\n".join([f"{log.name}:", *_text(log).splitlines()[-20:]]) for log in logs]
             raise AssertionError("\n\n".join([str(error), *told])) from None
+
+    def _end_jobs(self) -> None:
+        """End what a failed test left: without the daemons, jobs would go on for ever."""
+
+        def is_quiet() -> bool:
+            return not self.run("squeue", "--noheader").stdout.strip()
+
+        if not is_quiet():
+            self.run("scancel", "--batch", "--signal=KILL", *self._written)
+            self.run("scancel", *self._written)
+            with contextlib.suppress(AssertionError):
+                wait_until(is_quiet, 30, "all jobs to be over", every=0.2)
 
     def _is_up(self) -> bool:
         seen = self.run("sinfo", "--noheader", "--format", "%D %t")
