@@ -79,16 +79,23 @@ def test_a_server_that_refuses_is_asked_again_if_that_can_help(
     assert [request.path for request in server.requests] == ["/token-4711"] * tries
 
 
+def test_an_answer_that_quotes_a_part_of_a_secret_address_is_masked() -> None:
+    """As servers do that do not know a path."""
+    with http_server(404) as server:
+        (found,) = delivered(AlertTarget("slack", "${URL}"), url=f"{server.url}/hooks/token-4711")
+    assert found.why == "HTTP 404 Not Found: answer to ***"
+
+
 def test_no_server_and_wrong_addresses_fail_with_a_reason_and_no_secret() -> None:
     """Each in a sentence."""
     nowhere = f"http://127.0.0.1:{free_port()}/token-4711"
     (found,) = delivered(AlertTarget("slack", "${URL}"), url=nowhere)
     assert found == Delivered("slack", "Connection refused", 3)
-    for url in ("file:///etc/passwd", "token-4711", "http://[token-4711/", "http://x y/"):
+    for url in ("file:///token-4711", "token-4711", "http://[token-4711/", "http://x/token-4711 y"):
         (found,) = delivered(AlertTarget("slack", "${URL}"), url=url)
         assert found.why
         assert "4711" not in found.why
-        assert found.tries == 1 or "y" in url
+        assert found.tries == 1
     (found,) = delivered(AlertTarget("slack", "${NOT_THERE}"))
     assert found == Delivered("slack", "secret NOT_THERE has no value here", 1)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from support.values.alert_values import MESSAGE
 from torchdeck.agent.alerts.http_request import MissingValueError, filled, http_request
+from torchdeck.agent.alerts.message import without_secrets
 from torchdeck.contract.plan.alert_plan import AlertTarget
 
 SECRETS = {"KEY": "s3cr3t", "CHAT": "-42"}
@@ -78,3 +79,11 @@ def test_a_secret_without_a_value_is_named() -> None:
     with pytest.raises(MissingValueError, match="secret KEY has no value"):
         http_request(AlertTarget("slack", "${KEY}"), MESSAGE, {})
     assert filled("a${KEY}b", {"KEY": "x\n"}) == "axb"
+
+
+def test_secrets_and_long_parts_of_secret_addresses_are_masked() -> None:
+    """Words in an address are words in a message, too."""
+    secrets = {"A": "https://hooks.example.org/services/T0/0123456789abcdef?x=y", "B": "key1", "C": "abc"}
+    text = "services abc key1 0123456789abcdef https://hooks.example.org/services/T0/0123456789abcdef?x=y"
+    assert without_secrets(text, secrets) == "services abc *** *** ***"
+    assert without_secrets("services", secrets, 4) == "***"

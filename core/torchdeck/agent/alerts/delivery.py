@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchdeck.agent.alerts.http_request import HttpRequest, MissingValueError, http_request
-from torchdeck.agent.alerts.message import Message, without_secrets
+from torchdeck.agent.alerts.message import SHORTEST_SECRET, Message, without_secrets
 from torchdeck.agent.alerts.order import DELAYS
 from torchdeck.contract.plan.alert_plan import AlertTarget, TargetKind
 
@@ -103,11 +103,11 @@ def _with_retries(
         try:
             _once(target, message, secrets)
         except DeliveryError as error:
-            why = without_secrets(str(error), secrets)
+            why = without_secrets(str(error), secrets, SHORTEST_SECRET)
             if error.is_final:
                 break
         except Exception as error:  # noqa: BLE001 - an alert must not end in a traceback with its secrets
-            why = without_secrets(f"{type(error).__name__}: {error}", secrets)
+            why = without_secrets(f"{type(error).__name__}: {error}", secrets, SHORTEST_SECRET)
             break
         else:
             return Delivered(target.kind, "", tries)
@@ -149,7 +149,7 @@ def _send(request: HttpRequest) -> None:
             answer.read(QUOTED)
     except urllib.error.HTTPError as error:
         raise _refused(error) from error
-    except ValueError as error:  # quotes the address
+    except (ValueError, http.client.InvalidURL) as error:  # quote the address
         raise DeliveryError("the address is not valid", is_final=True) from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from torchdeck.agent.alerts.decider import Alert, first_line
 
 MASK = "***"
 """In place of a secret."""
+SHORTEST_PART = 12
+"""Characters of a part of an address, such as a token in its path; shorter ones are words."""
+_AFTER_HOST = re.compile(r"[a-z]+://[^/?#]*(.*)", re.DOTALL)
+_SEPARATORS = re.compile(r"[/?&=#]")
 SHORTEST_SECRET = 4
 """Characters; a shorter value would mask words that are no secret."""
 
@@ -85,9 +90,23 @@ def _progress(facts: RunFacts, step: str, loss: str) -> list[str]:
     return [text[0].upper() + text[1:]] if text else []
 
 
-def without_secrets(text: str, secrets: Mapping[str, str]) -> str:
-    """Return `text` with each value of `secrets` masked."""
-    for value in sorted(secrets.values(), key=len, reverse=True):
-        if len(value) >= SHORTEST_SECRET:
-            text = text.replace(value, MASK)
+def without_secrets(text: str, secrets: Mapping[str, str], shortest: int = SHORTEST_PART) -> str:
+    """Return `text` with each value of `secrets` masked, and the parts of those that are addresses.
+
+    Args:
+        text: may quote a secret.
+        secrets: name → value.
+        shortest: characters of the shortest part of an address that is masked by itself.
+    """
+    for part in sorted(_parts_of(secrets.values(), shortest), key=len, reverse=True):
+        text = text.replace(part, MASK)
     return text
+
+
+def _parts_of(values: Iterable[str], shortest: int) -> Iterator[str]:
+    for value in map(str.strip, values):
+        path = _AFTER_HOST.match(value)
+        whole = (value,) if path is None else (value, path[1])
+        yield from (part for part in whole if len(part) >= SHORTEST_SECRET)
+        if path is not None:
+            yield from (part for part in _SEPARATORS.split(path[1]) if len(part) >= shortest)
