@@ -217,7 +217,9 @@ class FieldRow(QWidget):
         self.control.asked.connect(self.asked)
         self.control.refused.connect(self._refuse)
         self.control.setToolTip(plain_tip(tooltip(state)))
-        (self.control.focusProxy() or self.control).setAccessibleDescription(state.key.description)
+        (self.control.focusProxy() or self.control).setAccessibleDescription(
+            f"{state.key.label}. {state.key.description}"
+        )
         self.control.set_writable(writable=self._writable)
         if kind is Kind.TABLES:
             self.name.setVisible(False)

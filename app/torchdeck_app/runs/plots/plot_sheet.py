@@ -273,6 +273,7 @@ class PlotSheet(pyqtgraph.GraphicsView):
         super().focusOutEvent(event)
         if event.reason() is not Qt.FocusReason.PopupFocusReason:  # the menu of a plot acts at the crosshair
             self.pointed.emit(None)
+            self.setAccessibleDescription(self.strip.summary())
 
     def _step_cursor(self, plot: Plot, hundredths: int) -> None:
         """Move the crosshair of all plots by keys, from the end of the curves; its values are said."""

@@ -235,8 +235,8 @@ def test_help_has_its_lines_and_no_more(user: User) -> None:
     assert user.form.help.height() == height
 
 
-def test_f1_and_a_click_on_a_name_open_all_help(user: User) -> None:
-    """With default, example and the place in the reference; F1 or Escape closes it again."""
+def test_f1_and_a_click_on_a_name_open_all_help(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With default, example and the place in the reference (Shift+F1); F1 or Escape closes it again."""
     line = user.line("training.lr")
     user.bot.keyClick(line, Qt.Key.Key_F1)
     assert user.form.help.is_open
@@ -244,6 +244,10 @@ def test_f1_and_a_click_on_a_name_open_all_help(user: User) -> None:
     assert "Peak learning rate" in shown
     assert "lr = 0.001" in shown
     assert user.form.help.full.link.page == "reference/run-toml#training"
+    pages: list[str] = []
+    monkeypatch.setattr("torchdeck_app.launch.form.form.open_page", pages.append)
+    user.bot.keyClick(line, Qt.Key.Key_F1, Qt.KeyboardModifier.ShiftModifier)
+    assert pages == ["reference/run-toml#training"]
     user.bot.keyClick(line, Qt.Key.Key_Escape)
     assert user.form.help.text.isVisible()
     row = user.row("training.microbatch")

@@ -95,6 +95,13 @@ def test_files_open_side_by_side_and_keep_their_edits(qtbot: QtBot, make_tabs: M
     assert tabs.current.start_page.isVisible()
     QTest.keyClick(tabs, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
     assert tabs.bar.count() == 3, "one start page is enough"
+    modifiers = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    for key, order in (
+        (Qt.Key.Key_PageUp, ["New run", "other.toml"]),
+        (Qt.Key.Key_PageDown, ["other.toml", "New run"]),
+    ):
+        QTest.keyClick(tabs, key, modifiers)
+        assert names(tabs)[1:] == order
 
 
 def test_a_tab_with_changes_asks_before_it_closes(qtbot: QtBot, make_tabs: Make, tmp_path: Path) -> None:
