@@ -219,12 +219,16 @@ class FailureCard(QFrame):
             self._advice_title,
             self._advice_line,
             self._advice,
-            self.help,
-            self.traceback,
-            self._others_title,
-            self._others,
         ):
             column.addWidget(widget)
+        row = QHBoxLayout()
+        row.addWidget(self.help)
+        row.addWidget(self.buttons["source"])
+        row.addStretch(1)
+        column.addLayout(row)
+        column.addWidget(self.traceback)
+        column.addWidget(self._others_title)
+        column.addWidget(self._others)
         column.addStretch(1)
         area = QScrollArea()
         area.setWidget(inner)
@@ -240,8 +244,9 @@ class FailureCard(QFrame):
         head.setSpacing(GRID)
         head.addWidget(self._sign)
         head.addWidget(self._headline, 1)
-        for button in self.buttons.values():
-            head.addWidget(button)
+        for what, button in self.buttons.items():
+            if what != "source":  # it belongs to the traceback, and the headline needs the room
+                head.addWidget(button)
         self.buttons["resume"].clicked.connect(lambda: self.command_asked.emit(RunCommand.RESUME))
         self.buttons["clone"].clicked.connect(lambda: self.command_asked.emit(RunCommand.CLONE))
         self.buttons["log"].clicked.connect(self.log_asked)
