@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from torchdeck.metrics.excerpt import sampled
 from torchdeck.metrics.formula import Formula, formula_of
-from torchdeck.metrics.naming import named_metric
 from torchdeck.metrics.run_metrics import RunMetrics
 from torchdeck.metrics.series import Latest, Owner, Series
+from torchdeck.trainers.metric_naming import named_metric
 from torchdeck.trainers.metric_roles import Roles
 
 MOST_ROWS = 1 << 20

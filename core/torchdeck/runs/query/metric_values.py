@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchdeck.metrics.naming import named_metric
+from torchdeck.trainers.metric_naming import named_metric
 from torchdeck.trainers.metric_roles import Roles, plain_name
 
 if TYPE_CHECKING:
