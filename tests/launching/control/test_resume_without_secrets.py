@@ -33,6 +33,7 @@ def test_a_secret_without_a_value_is_named_and_no_session_begins(layout: RunLayo
     assert "resumed" not in layout.journal.read_text()
 
 
+@pytest.mark.processes  # the keyring is looked for
 def test_a_front_end_learns_which_secrets_to_ask_for(layout: RunLayout) -> None:
     with pytest.raises(SecretsWantedError, match="NOBODY_SET_THIS") as wanted:
         resumed(layout, "test", QuietUi())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.values.kubernetes_schemas import SCHEMAS, VERSIONS, check
+from support.system.kubernetes_schemas import SCHEMAS, VERSIONS, check
 from support.values.machines import byte_gpt, config, node, plan
 from torchdeck.cli.plan.plan_command import KUBERNETES, export_scripts
 from torchdeck.config.machines.slurm import Slurm

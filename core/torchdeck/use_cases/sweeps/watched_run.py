@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
 from torchdeck.metrics import RunMetrics
-from torchdeck.metrics.naming import named_metric
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.query.metric_values import METRIC
 from torchdeck.runs.run_state import RunState
@@ -15,6 +14,7 @@ from torchdeck.runs.training_progress import roles_of_run
 from torchdeck.runs.view import RunView
 from torchdeck.sweeps.goal import Goal
 from torchdeck.sweeps.trials import Outcome, TrialRun
+from torchdeck.trainers.metric_naming import named_metric
 from torchdeck.use_cases.kept_controller import KeptController
 from torchdeck.use_cases.stop import PendingStop, Stopped, StopRequest, begin_stop
 from torchdeck.use_cases.ui import Ui, given_logins
