@@ -1,5 +1,6 @@
 """What others wrote into a run's files shows as it is, and is never taken for HTML."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from gui.runs.conftest import Opened
 from support.values.histories import agent_started, ended, event, failure, finished, started
 from support.values.metrics import write_rows
 from support.values.run_homes import add_run, run_id
+from torchdeck.runs.folders.git_state import GitState
 from torchdeck.runs.folders.notes import Note
 from torchdeck.telemetry.run_log import log_of_this_process
 from torchdeck.use_cases.table.notes import change_notes
@@ -64,6 +66,8 @@ def make_run(home: Path) -> None:
     ]
     layout = add_run(home, 1, node, name=f"name {EVIL}", strategy=f"ddp {EVIL}", target=f"{EVIL}.py")
     layout.config.write_text(f'[run]\nname = "{EVIL}"\nrecipe = "byte-gpt"\n')
+    state = GitState("c" * 40, EVIL, f"+{EVIL}\n", (EVIL,))
+    layout.git.write_text(json.dumps(state.to_json()))
     write_rows(layout.root, [(step, {EVIL: 1.0 * step, "loss": 2.0}) for step in range(50)])
     folder = layout.attempt(1).rank(0).root
     (folder / "stdout.log").write_text(f"{EVIL}\n")
@@ -101,6 +105,7 @@ def test_nothing_that_a_run_says_is_taken_for_html(qtbot: QtBot, place: RunsPage
         page.checkpoints: lambda: page.checkpoints.isVisible(),  # none there to be read
         page.timeline: lambda: bool(page.timeline.shown),
         page.configuration: lambda: page.configuration.isVisible(),  # waited for below
+        page.code: lambda: "evil" in page.code.message and "evil" in page.code.text.toPlainText(),
         page.try_out: lambda: page.try_out.isVisible(),
         page.media: lambda: page.media.content.text.toPlainText() == EVIL,
     }
