@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from shiboken6 import isValid
@@ -14,10 +17,12 @@ from shiboken6 import isValid
 from support.gui.accessible import interactive, nameless, twins
 from support.gui.focus_ring import LEAST, changed_pixels
 from support.gui.focus_walk import activate, mouse_only, stops, walk
-from support.gui.full_home import ENDED, fill
-from support.gui.sights import Sight, dialogs, form, other_dialogs, page_dialogs, pages
+from support.gui.full_home import ENDED, FAILED, LIVE, fill
+from support.gui.sights import Sight, dialogs, form, other_dialogs, page_dialogs, pages, runs
 from support.gui.whole_window import close, opened, path_of
+from support.values.gpus import node_report, process_here
 from support.values.run_homes import run_id
+from torchdeck_app.nodes.gpus.gpus_view import GpusView
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.window.application import WindowApplication
 
@@ -92,14 +97,21 @@ def audit(
         made = window(folder / "home", qapp, QtBot(request))
         found = Audit()
         try:
-            for part in (pages, form, page_dialogs, dialogs, other_dialogs):
-                for sight in part(made):
-                    found.look(sight)
-                    found.rings(sight, "light")
+            ids = [run_id(number) for number in (ENDED, FAILED, LIVE)]
+            every = (
+                pages(made),
+                runs(made, ids),
+                form(made),
+                page_dialogs(made),
+                dialogs(made),
+                other_dialogs(made),
+            )
+            for sight in chain(*every):
+                found.look(sight)
+                found.rings(sight, "light")
             theme_of(made).set_mode("dark")
-            for part in (pages, form, dialogs):
-                for sight in part(made):
-                    found.rings(sight, "dark")
+            for sight in chain(pages(made), form(made), dialogs(made)):
+                found.rings(sight, "dark")
             yield found
         finally:
             theme_of(made).set_mode("light")
@@ -131,3 +143,36 @@ def theme_of(made: WindowApplication) -> Theme:
 def test_nothing_is_in_the_way(audit: Audit, kind: str) -> None:
     assert len(audit.looked_at) > 40, audit.looked_at
     assert not audit.found[kind], "\n".join(sorted(audit.found[kind]))
+
+
+def test_a_home_without_anything(
+    qapp: QApplication, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = opened(tmp_path / "home", qapp, qtbot)
+    found = Audit()
+    try:
+        for sight in pages(made):
+            found.look(sight)
+    finally:
+        close(made)
+    assert {kind: wrong for kind, wrong in found.found.items() if wrong} == {}
+
+
+def test_gpus_and_the_page_of_one(qtbot: QtBot, theme: Theme) -> None:
+    """With GPUs, which machines of tests rarely have."""
+    view = GpusView(theme, dict)
+    qtbot.addWidget(view)
+    view.resize(1200, 640)
+    view.show()
+    view.show_names(["node-a"])
+    view.show_nodes([node_report(process_here())])
+    view.show_now()
+    view.grid.view.setCurrentIndex(view.model.index(0))
+    found = Audit()
+    for sight in ("grid", "page"):
+        found.look((sight, view))
+        found.rings((sight, view), "light")
+        if sight == "grid":
+            QTest.keyClick(view.grid.view, Qt.Key.Key_Return)
+    assert {kind: wrong for kind, wrong in found.found.items() if wrong} == {}

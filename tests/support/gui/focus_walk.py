@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QGraphicsView,
     QLineEdit,
-    QStatusBar,
     QTabBar,
     QWidget,
 )
@@ -89,6 +88,7 @@ def activate(root: QWidget) -> None:
 def walk(root: QWidget, begin: QWidget) -> Walk:
     """Press Tab from `begin` on until it comes around."""
     found = Walk([], [], is_round=False)
+    start = min(corner(each, root) for each in stops(root))
     begin.setFocus(Qt.FocusReason.TabFocusReason)
     first = at = focused()
     for _ in range(MOST):
@@ -103,8 +103,8 @@ def walk(root: QWidget, begin: QWidget) -> Walk:
             return found
         if at == before:
             return found
-        if isinstance(widget.parentWidget(), QStatusBar):
-            continue  # the end of the window
+        if at[0] is not None and corner(at[0], root) <= start:
+            continue  # from the end of the window
         if at[0] is not None and isValid(widget) and steps_back(widget, at[0], root):
             found.backwards.append(f"{path_of(widget)} → {path_of(at[0])}")
     return found
@@ -122,6 +122,10 @@ def steps_back(before: QWidget, now: QWidget, root: QWidget) -> bool:
     above = other.bottom() < one.top() and other.left() <= one.right() and one.left() <= other.right()
     left = other.right() < one.left() and other.top() <= one.bottom() and one.top() <= other.bottom()
     return above or left
+
+
+def corner(widget: QWidget, root: QWidget) -> tuple[int, int]:
+    return place(widget, root).left(), place(widget, root).top()
 
 
 def place(widget: QWidget, root: QWidget) -> QRect:

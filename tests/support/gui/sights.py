@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QTabWidget, QWidget
@@ -17,11 +18,13 @@ from torchdeck_app.launch.check.batch_plan_dialogs import BatchPlanDialog
 from torchdeck_app.launch.files.file_dialogs import FolderDialog, MergeDialog
 from torchdeck_app.nodes.window_asker import FingerprintDialog, SecretDialog
 from torchdeck_app.runs.listing.column_chooser import ColumnChooser
+from torchdeck_app.runs.plots.legend import RunNames
 from torchdeck_app.runs.run_questions import RanksQuestion, ResumeQuestion
 from torchdeck_app.widgets.secrets_dialog import SecretsDialog
 from torchdeck_app.window.application import WindowApplication
 from torchdeck_app.window.error_report import ErrorDialog
 
+T = TypeVar("T")
 Sight = tuple[str, QWidget]
 """A name, and the top-level widget that is looked at."""
 
@@ -44,6 +47,25 @@ def pages(made: WindowApplication) -> Iterator[Sight]:
             for index in range(tabs.count() if tabs.isVisible() else 0):
                 tabs.setCurrentIndex(index)
                 yield f"{name}, {tabs.tabText(index).replace('&', '')}", window
+
+
+def runs(made: WindowApplication, ids: Sequence[str]) -> Iterator[Sight]:
+    """The pages of these runs, and the comparison of all."""
+    made.window.show_page("Runs")
+    place: Any = made.window.stack.places["Runs"]
+    for run_id in ids:
+        made.connections.open_run(run_id)
+        _wait_until(partial(_shows, place, run_id))
+        yield f"Runs, {place.page.header.state_word}", made.window
+    place.table.list.selectAll()
+    _wait_until(lambda: place.findChildren(RunNames) and place.findChildren(RunNames)[-1].isVisible())
+    yield "Runs, compared", made.window
+    made.connections.open_run(ids[0])
+
+
+def _shows(place: Any, run_id: str) -> bool:
+    page = place.page
+    return page is not None and page.run_layout.root.name == run_id and bool(page.header.state_word)
 
 
 def form(made: WindowApplication) -> Iterator[Sight]:
@@ -108,9 +130,7 @@ def _new_dialogs(before: set[QWidget], seconds: float = 1.5) -> list[QDialog]:
         now = set(QApplication.topLevelWidgets()) - before
         return [one for one in now if isinstance(one, QDialog) and one.isVisible()]
 
-    end = time.monotonic() + seconds
-    while not (found := opened()) and time.monotonic() < end:
-        QTest.qWait(20)
+    found = _wait_until(opened, seconds) or []
     return [one for one in found if not isinstance(one, QFileDialog)]
 
 
@@ -138,3 +158,11 @@ def other_dialogs(made: WindowApplication) -> Iterator[Sight]:
         yield type(dialog).__name__, dialog
         dialog.reject()
         QApplication.processEvents()
+
+
+def _wait_until(ready: Callable[[], T], seconds: float = 10) -> T:
+    """What `ready` gives once it is true, or after `seconds`."""
+    end = time.monotonic() + seconds
+    while not (found := ready()) and time.monotonic() < end:
+        QTest.qWait(20)
+    return found
