@@ -1,7 +1,5 @@
 """Examples about augmentation: the same calls, and values computed from the definition of the seed."""
 
-# ruff: noqa: S311 - numbers for augmentation are no secrets
-
 from __future__ import annotations
 
 import multiprocessing as mp
@@ -28,6 +26,7 @@ from torchdeck.compat.augmentation import (
     stream_distributed_augmentation_chain,
     stream_distributed_augmentation_range,
 )
+from torchdeck.data import validate_distributed_setup
 
 
 def test_the_definition_has_a_known_value() -> None:
@@ -245,7 +244,6 @@ def test_a_million_samples_as_a_stream() -> None:
 @pytest.mark.block("augmentation", 18)
 def test_a_check_of_the_setup() -> None:
     """The example's function; and the library's, which has its name."""
-    from torchdeck.data import validate_distributed_setup
 
     def validate(total_samples: int, world_size: int) -> int:
         splitter = DistributedRangeSplitter(total_samples, world_size)

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
 from support.values.run_homes import run_id
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
+from torchdeck_app.runs.abilities import RunCommand
 from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.theme.theme import Theme
@@ -62,3 +63,18 @@ def page_of(qtbot: QtBot, place: RunsPage, number: int) -> RunPage:
 def click(button: QPushButton) -> None:
     assert button.isEnabled()
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def shown_run(place: RunsPage) -> str:
+    return "" if place.page is None else place.page.run_layout.root.name
+
+
+def delete_asked(qtbot: QtBot, place: RunsPage, button: str = "Delete") -> str:
+    """Delete what is selected, and answer the question; what is said in it."""
+    place.actions_of_runs[RunCommand.DELETE].trigger()
+    qtbot.waitUntil(lambda: bool(place.findChildren(QMessageBox)))
+    (question,) = place.findChildren(QMessageBox)
+    said = f"{question.text()} {question.informativeText()}"
+    next(each for each in question.buttons() if each.text() == button).click()
+    qtbot.waitUntil(lambda: not place.findChildren(QMessageBox))
+    return said
