@@ -249,6 +249,7 @@ class PlotToolbar(QWidget):
         made.setShortcut(QKeySequence(keys))
         made.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         made.setToolTip(f"{tip} ({keys})")
+        made.setData("View")  # the menu of the page has to fit on small screens
         return made
 
     def _draw_icons(self) -> None:
