@@ -1,5 +1,7 @@
 """Examples about augmentation: the same calls, and values computed from the definition of the seed."""
 
+# ruff: noqa: S311 - numbers for augmentation are no secrets
+
 from __future__ import annotations
 
 import multiprocessing as mp
