@@ -105,7 +105,9 @@ def test_a_process_without_a_gpu_is_refused(started: Started) -> None:
 
 
 CHILD = "import subprocess, sys, os; e = dict(os.environ); e.pop('TORCHDECK_RUN_ID')\n"
-CHILD += "subprocess.run([sys.executable, '-S', '-c', 'print(1, flush=True); input()'], env=e)"
+CHILD += "again = [sys.executable, '-S', '-c', 'print(1, flush=True); input()']\n"
+CHILD += "subprocess.Popen(again, env=e, stdin=subprocess.PIPE).wait()"
+"""The child of the process ends when the process does, which holds its input."""
 
 
 @pytest.mark.parametrize("started", [(SLEEP, {RUN_ID_VARIABLE: "a-run"})], indirect=True)
