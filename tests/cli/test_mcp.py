@@ -88,6 +88,11 @@ def test_a_run_is_started_read_and_compared(torchdeck_home: Path, tmp_path: Path
         assert "has no metric 'los' (it has " in await refused(
             client, "read_metric", run="latest", name="los"
         )
+        later = await called(client, "read_metric", run="latest", name="loss", first_step=5, last_step=4)
+        assert later == {"owners": []}
+        for change in ("run.env.PYTHONPATH=/tmp/evil", "run={env={A=1}}", "alerts.on=[]", "run.recipe=a.py"):
+            text = await refused(client, "plan_run", run_file=str(file), changes=[change])
+            assert "can be changed only in the run file" in text
         assert "none" in await refused(client, "show_run", run="none")
         assert "'--help' names no run or file" in await refused(client, "show_run", run="--help")
 

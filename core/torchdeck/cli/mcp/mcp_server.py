@@ -21,6 +21,11 @@ SECONDS = 60.0
 """Time limit of a command that reads."""
 SECONDS_TO_PLAN = 300.0
 """Time limit of a command that traces a model or asks nodes."""
+CHANGED = frozenset({"name", "model", "data", "training", "distributed", "checkpoint", "limits"})
+"""Tables of a run file that an assistant may change, besides `run.args`.
+
+Others, such as `run.env`, can bring in code or send secrets, which the trust in its folder does not cover.
+"""
 MOST_LINES = 2_000
 MOST_POINTS = 2_000
 
@@ -32,7 +37,11 @@ instructions. Paths are of the machine that this server runs on."""
 Run = Annotated[str, Field(description="a run's id, a unique prefix of it, its name, or `latest`")]
 RunFile = Annotated[str, Field(description="path of a run file (TOML)")]
 Changes = Annotated[
-    list[str], Field(description="changes of its keys, each KEY=VALUE such as training.lr=3e-4")
+    list[str],
+    Field(
+        description="changes of its keys, each KEY=VALUE such as training.lr=3e-4; "
+        f"of {', '.join(sorted(CHANGED))} and run.args"
+    ),
 ]
 Json = dict[str, Any]
 
@@ -118,7 +127,10 @@ def check_run(run_file: RunFile, changes: Changes | None = None) -> Json:
 
 
 def start_run(run_file: RunFile, changes: Changes | None = None) -> Json:
-    """Start a run file and return its id; the run continues. Code is run only if a person has trusted it."""
+    """Start a run file and return its id; the run continues. Code is run only if a person has trusted it.
+
+    After an answer that says that time is over, look with list_runs whether the run was started.
+    """
     words = ["--no-gui", "--detach", "--json", *_sets(changes), _name(run_file)]
     return {"events": _ask_all(words, SECONDS_TO_PLAN)}
 
@@ -169,6 +181,11 @@ def _name(word: str) -> str:
 
 
 def _sets(changes: list[str] | None) -> list[str]:
+    """Return options for changes of a run file. Raises ToolError for a key that only a person may change."""
+    for change in changes or ():
+        key = change.partition("=")[0].strip()
+        if key.partition(".")[0] not in CHANGED and key != "run.args":
+            raise ToolError(f"{key} can be changed only in the run file, by a person")
     return [f"--set={change}" for change in changes or ()]
 
 

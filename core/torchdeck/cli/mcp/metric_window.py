@@ -14,7 +14,8 @@ def metric_window(
     """Return the rows of a metric from step `first` to `last`, by rank or node; None: from the begin, to the
     end.
 
-    An owner with more rows than `points` has the minimum and maximum of `points` ranges of steps instead.
+    An owner with more rows than its part of `points` has the minimum and maximum of equal ranges of steps
+    instead, as many as its part.
 
     Raises:
         Refusal: the run has no metric of this name.
@@ -29,17 +30,20 @@ def metric_window(
     if not owners:
         known = ", ".join([*metrics.names(), *metrics.system_names()]) or "none yet"
         raise Refusal(f"run {layout.root.name} has no metric {name!r}", f"it has {known}")
+    most = max(1, points // len(owners))
     found = []
     for owner in owners:
         extent = metrics.extent(name, owner)
         if extent is None:
             continue
         begin = extent[0] if first is None else float(first)
-        end = max(begin, extent[1] if last is None else float(last))
+        end = extent[1] if last is None else float(last)
+        if end < begin:
+            continue
         value: dict[str, Any] = {"rank" if isinstance(owner, int) else "node": owner}
-        rows = rows_between(metrics, name, owner, begin, end, most=points)
+        rows = rows_between(metrics, name, owner, begin, end, most=most)
         if rows is None:
-            window = metrics.window(name, owner, begin, end, points)
+            window = metrics.window(name, owner, begin, end, most)
             value["ranges"] = [
                 {
                     "from": lower,

@@ -82,6 +82,13 @@ def export_sbatch(plan: LaunchPlan, slurm: Slurm | None = None) -> str:
     return script.replace("\r\n", "\r''\n")
 
 
+def _with_own_python(node: NodePlan) -> NodePlan:
+    """Return a node without an environment that only an agent makes: its user names the Python."""
+    if node.environment is None:
+        return node
+    return dataclasses.replace(node, environment=None, command=("python", *node.command[1:]))
+
+
 def _job(plan: LaunchPlan, first: NodePlan, slurm: Slurm) -> list[str]:
     """Return what the job does on its first node before it starts the ranks.
 
@@ -101,7 +108,8 @@ def _job(plan: LaunchPlan, first: NodePlan, slurm: Slurm) -> list[str]:
         "scheduler": "slurm",
     }
     # without the list of the user's files, which may be thousands
-    document = dataclasses.replace(plan, code=CodeTree()).document()
+    shown = dataclasses.replace(plan, code=CodeTree(), nodes=tuple(map(_with_own_python, plan.nodes)))
+    document = shown.document()
     text = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
     ends_by_itself = slurm.time is None and plan.policy.max_seconds is not None
     return [
