@@ -85,7 +85,7 @@ def test_the_window_is_killed_and_closed_and_the_run_goes_on(
         assert_whole(window, screen, pictures / "1-after-kill.png")
         window.key("ctrl+comma")
         window.wait("Confirm before closing", "QCheckBox")
-        window.wait_until(lambda: window.look("Colours", "QComboBox")[0].focused, "the dialog to be in use")
+        window.wait_until(lambda: window.look("Colours", "NamedBox")[0].focused, "the dialog to be in use")
         window.key("alt+o")
         wait_until(lambda: settings.exists() and '"ask_on_close": true' in settings.read_text(), 10, "a file")
         screen.screenshot(pictures / "2-settings.png")
@@ -105,7 +105,7 @@ def test_the_window_is_killed_and_closed_and_the_run_goes_on(
         assert_whole(window, screen, pictures / "4-after-close.png")
         window.key("ctrl+comma")
         # a dialog is there before the window manager has put it in its place and given it the keyboard
-        window.wait_until(lambda: (seen := window.focus()) and seen.type == "QComboBox", "the settings")
+        window.wait_until(lambda: (seen := window.focus()) and seen.type == "NamedBox", "the settings")
         window.click("Confirm before closing while runs are active", "QCheckBox")
         wait_until(lambda: '"ask_on_close": true' not in settings.read_text(), 20, "the file to be changed")
         window.key("Escape")

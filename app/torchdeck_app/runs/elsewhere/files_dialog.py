@@ -8,7 +8,6 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QComboBox,
     QDialog,
     QDialogButtonBox,
     QFileDialog,
@@ -34,6 +33,7 @@ from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.widgets.dialogs import begin_with
+from torchdeck_app.widgets.inputs import NamedBox
 from torchdeck_app.widgets.labels import control_text, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 
@@ -72,7 +72,7 @@ class FilesDialog(QDialog):
         self._operations, self._logins, self._layout = operations, logins, layout
         self._found: FileTree | None = None
         self._fetching: Operation[Fetched] | None = None
-        self.node = QComboBox()
+        self.node = NamedBox()
         self.node.setAccessibleName("Node")
         self.node.setToolTip("The node whose files are shown")
         self.node.activated.connect(lambda _index: self.read())
