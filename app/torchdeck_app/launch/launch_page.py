@@ -219,6 +219,7 @@ class LaunchPage(Page):
                 actions.diff: self.show_diff_to_run,
                 actions.check: self._typed_first(self.control.check),
                 actions.launch: self._typed_first(self.control.launch),
+                actions.queue: self._typed_first(self.control.queue),
                 actions.forget_secrets: self.control.launching.forget_secrets,
                 actions.export_scripts: lambda: self._export(self.pane.commands.save_all),
                 actions.export_job: lambda: self._export(self.pane.commands.save_job),

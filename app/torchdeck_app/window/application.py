@@ -25,7 +25,7 @@ from torchdeck_app.theme.icons import drawn
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import HelpPages
 from torchdeck_app.widgets.page import Page
-from torchdeck_app.window.connections import LAUNCH, NODES, RUNS, Connections
+from torchdeck_app.window.connections import LAUNCH, NODES, QUEUE, RUNS, Connections
 from torchdeck_app.window.error_report import ErrorReports
 from torchdeck_app.window.garbage import GarbageCollector
 from torchdeck_app.window.importing import Importer
@@ -95,10 +95,16 @@ def page_entries(
 
         return NodesPage(theme, operations, home, logins=logins(), run_list=run_list())
 
+    def queue() -> Page:
+        from torchdeck_app.queue.queue_page import QueuePage
+
+        return QueuePage(theme, operations, home)
+
     return (
         PageEntry(LAUNCH, "launch", ("torchdeck_app.launch.document_tabs", *_LOGIN_MODULES), launch),
         PageEntry(RUNS, "runs", (*_RUNS_MODULES, *_LOGIN_MODULES), runs),
         PageEntry(NODES, "nodes", ("torchdeck_app.nodes.nodes_page", *_LOGIN_MODULES), nodes),
+        PageEntry(QUEUE, "queue", ("torchdeck_app.queue.queue_page",), queue),
     )
 
 

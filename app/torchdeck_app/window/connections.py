@@ -12,7 +12,7 @@ from torchdeck.use_cases.opening.editor_choice import Editor
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.window.page_stack import PageStack
 
-LAUNCH, RUNS, NODES = "Launch", "Runs", "Nodes"
+LAUNCH, RUNS, NODES, QUEUE = "Launch", "Runs", "Nodes", "Queue"
 
 
 class Launches(Protocol):
@@ -53,6 +53,16 @@ class NamesRuns(Protocol):
 
     stop_asked: SignalInstance
     """Emitted with the id of a run to stop."""
+
+
+class LeadsToRuns(Protocol):
+    """Interface of the Queue page as used by the window."""
+
+    run_asked: SignalInstance
+    """Emitted with the id of a run that the queue started."""
+
+    launch_asked: SignalInstance
+    """Emitted to show the Launch page, where runs are added."""
 
 
 class Connections(QObject):
@@ -102,3 +112,7 @@ class Connections(QObject):
             nodes = cast("NamesRuns", place)
             nodes.run_asked.connect(self.open_run)
             nodes.stop_asked.connect(self.stop_run)
+        elif name == QUEUE:
+            queue = cast("LeadsToRuns", place)
+            queue.run_asked.connect(self.open_run)
+            queue.launch_asked.connect(lambda: self._stack.show_page(LAUNCH))

@@ -142,6 +142,11 @@ class Home(NamedTuple):
         return self.root / "queue_server.lock"
 
     @property
+    def queue_log(self) -> Path:
+        """Output of a server that the window started."""
+        return self.root / "queue_server.log"
+
+    @property
     def queue_status(self) -> Path:
         """Last decisions of the queue's server; only shown."""
         return self.root / "queue_server.json"

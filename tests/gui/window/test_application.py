@@ -75,7 +75,7 @@ def test_what_no_key_wrote_is_kept_at_once_too(tmp_path: Path, qapp: QApplicatio
     close(made)
 
 
-@pytest.mark.parametrize("name", ["Launch", "Runs", "Nodes"])
+@pytest.mark.parametrize("name", ["Launch", "Runs", "Nodes", "Queue"])
 def test_no_two_shortcuts_that_work_at_once_are_the_same(
     name: str, tmp_path: Path, qapp: QApplication, qtbot: QtBot
 ) -> None:

@@ -57,7 +57,7 @@ def test_ctrl_and_a_digit_lead_to_a_place_and_put_the_keyboard_into_it(
 
 def test_the_rail_says_the_shortcut(window: MainWindow) -> None:
     tips = [button.toolTip() for button in window.findChildren(QToolButton) if button.isCheckable()]
-    assert tips == ["Launch (Ctrl+1)", "Runs (Ctrl+2)", "Nodes (Ctrl+3)"]
+    assert tips == ["Launch (Ctrl+1)", "Runs (Ctrl+2)", "Nodes (Ctrl+3)", "Queue (Ctrl+4)"]
 
 
 def test_the_menus_have_what_the_place_in_sight_offers(window: MainWindow, place: Places) -> None:
@@ -227,7 +227,7 @@ def test_states_of_places_that_were_never_made_are_kept(window: MainWindow) -> N
 
 def test_closing_tells_the_places(window: MainWindow, place: Places) -> None:
     window.close()
-    assert all(place(name).done[-1] == "closing" for name in ("Launch", "Runs", "Nodes"))
+    assert all(place(name).done[-1] == "closing" for name in ("Launch", "Runs", "Nodes", "Queue"))
 
 
 def test_icons_follow_the_theme(window: MainWindow, theme: Theme) -> None:

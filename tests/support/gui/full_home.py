@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from support.values.checkpoint_files import save
+from support.values.golden_values import QUEUE
 from support.values.metrics import rank_folder, write_columns
 from support.values.run_homes import add_failed_run, add_live_run, add_run
 from torchdeck.contract.layout import RunLayout
+from torchdeck.queue.queue_file import change_queue
 
 ENDED, FAILED, LIVE = 1, 2, 3
 """Numbers of the runs."""
@@ -30,6 +32,7 @@ def fill(home: Path) -> None:
     add_failed_run(home, FAILED)
     add_live_run(home, LIVE)
     (home / "nodes.toml").write_text(INVENTORY)
+    change_queue(home, lambda _queue: QUEUE)
 
 
 def write_metrics(run: RunLayout) -> None:

@@ -107,8 +107,8 @@ def dialogs(made: WindowApplication) -> Iterator[Sight]:
 
 
 def page_dialogs(made: WindowApplication) -> Iterator[Sight]:
-    """What the actions of Runs and Nodes open that end with an ellipsis."""
-    for page in ("Runs", "Nodes"):
+    """What the actions of Runs, Nodes and Queue open that end with an ellipsis."""
+    for page in ("Runs", "Nodes", "Queue"):
         made.window.show_page(page)
         for action in made.window.stack.places[page].actions_offered():
             text = action.text().replace("&", "")

@@ -74,8 +74,8 @@ class FakePage(Page):
 
 
 def fake_entries() -> tuple[PageEntry, ...]:
-    """Launch, Runs and Nodes."""
+    """All pages of the window."""
     return tuple(
         PageEntry(name, name.lower(), (), lambda name=name: FakePage(name))  # type: ignore[misc]
-        for name in ("Launch", "Runs", "Nodes")
+        for name in ("Launch", "Runs", "Nodes", "Queue")
     )

@@ -18,6 +18,7 @@ from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.launch.check.check_rows import CheckRow, Remedy, not_listed, problem_rows, verdict
 from torchdeck_app.launch.check.checks_panel import CheckPanel
 from torchdeck_app.launch.check.launching import WAITING, Launching, check_everything
+from torchdeck_app.launch.check.queueing import Queueing
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.preview_service import PreviewService
 from torchdeck_app.launch.problem_list import ProblemRow
@@ -71,6 +72,7 @@ class LaunchControl(QWidget):
         self.secrets_dialog: SecretsDialog | None = None
         """The question that was asked last."""
         self.launching = Launching(document, service, operations, home, source, self, connector=logins.asking)
+        self.queueing = Queueing(document, operations, source, self, connector=logins.asking)
         self.panel = CheckPanel(theme)
         self.wait = WaitLine()
         self.check_button = QPushButton("&Check")
@@ -88,6 +90,10 @@ class LaunchControl(QWidget):
         layout.addLayout(bar)
         self._connect()
 
+    @property
+    def _is_busy(self) -> bool:
+        return self.launching.is_busy or self.queueing.is_busy
+
     def use(self, check: QAction, launch: QAction) -> None:
         """Set the actions of the buttons."""
         for button, action in ((self.check_button, check), (self.launch_button, launch)):
@@ -97,7 +103,7 @@ class LaunchControl(QWidget):
 
     def check(self, *, measure: bool = False) -> None:
         """Check the run for problems, and list all checks; `measure` takes some seconds on every node."""
-        if self._checking is not None or self.launching.is_busy:
+        if self._checking is not None or self._is_busy:
             return
         checked, missing = self._document.newest, self._check_lacks()
         if missing or checked is None:
@@ -133,12 +139,30 @@ class LaunchControl(QWidget):
 
     def launch(self) -> None:
         """Start the previewed run."""
+        if self.queueing.is_busy:
+            return
         self.panel.hide()
         self._check_waits = False
         self._logins.ask_again()
         if self._checking is not None:
             self._checking.cancel()  # a launch includes the check
         self.launching.launch()
+        self._show_busy()
+
+    def queue(self) -> None:
+        """Add the run to the queue, after its check."""
+        if self._is_busy:
+            return
+        self.panel.hide()
+        self._logins.ask_again()
+        held = self._service.state.held
+        if held is not None and held.can_be_trusted:
+            self.ask_trust(held, lambda: self._trust(held.folder), launching=False)
+            return
+        if self._checking is not None:
+            self._checking.cancel()  # adding includes the check
+        self._check_waits = False
+        self.queueing.add()
         self._show_busy()
 
     def ask_trust(self, held: Held, go_on: Callable[[], None], *, launching: bool) -> None:
@@ -167,7 +191,7 @@ class LaunchControl(QWidget):
         self.panel.measure_wanted.connect(lambda: self.check(measure=True))
         self.wait.cancelled.connect(self._cancel)
         self.launching.progressed.connect(self._progressed)
-        self.launching.refused.connect(lambda rows: self._refused(rows, launching=True))
+        self.launching.refused.connect(lambda rows: self._refused(rows, what="Launch blocked"))
         self.launching.started.connect(self._started)
         self.launching.trust_wanted.connect(
             lambda held: self.ask_trust(
@@ -178,6 +202,9 @@ class LaunchControl(QWidget):
         self.launching.secrets_wanted.connect(self._ask_secrets)
         self.launching.secrets_not_kept.connect(self.wait.say)
         self.launching.secrets_kept_no_more.connect(self.wait.say)
+        self.queueing.progressed.connect(self._progressed)
+        self.queueing.refused.connect(lambda rows: self._refused(rows, what="Not queued"))
+        self.queueing.added.connect(self._queued)
         self._service.updated.connect(self._something_new)
         self._document.checked.connect(self._something_new)
         self._document.opened.connect(lambda: self.wait.say(""))  # another document was launched
@@ -195,6 +222,7 @@ class LaunchControl(QWidget):
     def _something_new(self, _news: object) -> None:
         """Continue pending actions after the document was checked or the preview changed."""
         self.launching.preview_updated()
+        self.queueing.document_checked()
         if not self._check_waits:
             return
         if missing := self._check_lacks():
@@ -209,16 +237,16 @@ class LaunchControl(QWidget):
         self._show_busy()
 
     def _show_busy(self) -> None:
-        busy = self.launching.is_busy
+        busy = self._is_busy
         can_check = not busy and self._checking is None and not self._check_waits
         set_enabled(self.launch_button, self, on=not busy)
         set_enabled(self.check_button, self, on=can_check)
         set_enabled(self.panel.measure_button, self.panel, on=can_check)
 
-    def _refused(self, rows: tuple[CheckRow, ...], *, launching: bool = False) -> None:
+    def _refused(self, rows: tuple[CheckRow, ...], *, what: str = "") -> None:
         self._checked_text = self._document.text
         count = "1 problem" if len(rows) == 1 else f"{len(rows)} problems"
-        self._show_rows(rows, f"Launch blocked: {count}" if launching else verdict(rows))
+        self._show_rows(rows, f"{what}: {count}" if what else verdict(rows))
         self._show_busy()
 
     def _show_rows(self, rows: tuple[CheckRow, ...], title: str, *, can_measure: bool = False) -> None:
@@ -238,6 +266,10 @@ class LaunchControl(QWidget):
         self._show_busy()
         self.wait.say(f"Started {run_id}")
         self.run_started.emit(run_id)
+
+    def _queued(self, sentence: str) -> None:
+        self._show_busy()
+        self.wait.say(sentence)
 
     def _ask_agreement(self, changes: tuple[str, ...]) -> None:
         roles = QMessageBox.ButtonRole
@@ -276,9 +308,10 @@ class LaunchControl(QWidget):
             self._check_waits = False
             self._check_over()
         self.launching.cancel()
+        self.queueing.cancel()
 
     def _check_progressed(self, what: str) -> None:
-        if not self.launching.is_busy:
+        if not self._is_busy:
             self.wait.wait_for(f"checking: {what}")
 
     def _show_checks(self, rows: tuple[CheckRow, ...]) -> None:
@@ -295,7 +328,7 @@ class LaunchControl(QWidget):
 
     def _check_over(self) -> None:
         self._checking = None
-        if not self.launching.is_busy:
+        if not self._is_busy:
             self.wait.wait_for("")
         self._show_busy()
 

@@ -330,7 +330,7 @@ class Starter:
     def start(self, wanted: Wanted, ui: Ui) -> Started | Differs | Refused:
         """Check, and start the previewed plan if it is still current."""
         try:
-            _make_folder(wanted.folder)
+            make_folder(wanted.folder)
             outcome = start_previewed(wanted.request, wanted.previewed, ui)
         except Refusal as error:
             return Refused(refusal_rows(error, is_node=_is_node(wanted.request.loaded)))
@@ -350,7 +350,7 @@ class Starter:
 def check_everything(request: CheckRequest, folder: Path, ui: Ui) -> tuple[CheckRow, ...]:
     """Return all checks before a start, and why no plan can be made."""
     try:
-        _make_folder(folder)
+        make_folder(folder)
         found = check(request, ui)
     except Refusal as error:
         return refusal_rows(error)
@@ -364,7 +364,7 @@ def _is_node(loaded: LoadedConfig) -> bool:
     return LOCALHOST in names and len(names) > 1
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

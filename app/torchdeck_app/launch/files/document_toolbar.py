@@ -138,6 +138,10 @@ class LaunchActions(QObject):
         self.check.setShortcuts([QKeySequence("Ctrl+Shift+Return"), QKeySequence("Ctrl+Shift+Enter")])
         self.launch = self._inside("&Launch", "Ctrl+Return", "Start the previewed run", "Run", "launch")
         self.launch.setShortcuts([QKeySequence("Ctrl+Return"), QKeySequence("Ctrl+Enter")])
+        self.queue = self._inside(
+            "&Add to the queue", "Ctrl+Alt+Return", "Queue the run; it starts when devices are free", "Run"
+        )
+        self.queue.setShortcuts([QKeySequence("Ctrl+Alt+Return"), QKeySequence("Ctrl+Alt+Enter")])
         self.forget_secrets = self._inside(
             "&Forget secrets", "", "Forget entered values of this run's secrets, in the keyring, too", "Run"
         )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 from typing import Any
 
 from torchdeck.cli.output import SUCCEEDED, json_text
@@ -37,15 +35,10 @@ def run(args: argparse.Namespace) -> int:
         command = [sys.executable, "-P", "-m", "torchdeck.cli.main", "queue", "serve"]
         print(unit_text(home, command), end="")
         return SUCCEEDED
-    from torchdeck.use_cases.queue.server import serve
-    from torchdeck.use_cases.ui import QuietUi
-
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stopped.set())
+    from torchdeck.use_cases.queue.serving import serve_until_signal
 
     def report(text: str) -> None:
         print(json_text({"event": text}) if args.json else text, flush=True)
 
-    serve(home, QuietUi(note=report), report, stopped)
+    serve_until_signal(home, report)
     return SUCCEEDED

@@ -25,6 +25,17 @@ def move_first(home: Path, entry_id: str) -> Queue:
     return change_queue(home, change)
 
 
+def move_last(home: Path, entry_id: str) -> Queue:
+    """Move an entry behind all others, also behind those with a lower priority, which it then has, too."""
+
+    def change(queue: Queue) -> Queue:
+        moved = must_wait(queue.find(entry_id))
+        lowest = min(entry.priority for entry in queue.waiting())
+        return queue.with_entry(replace(moved, priority=lowest)).moved(moved.id, None)
+
+    return change_queue(home, change)
+
+
 def set_priority(home: Path, entry_id: str, priority: int) -> Queue:
     """Give an entry another priority; it keeps its order of arrival."""
     return _change_each(home, [entry_id], lambda entry: replace(must_wait(entry), priority=priority))

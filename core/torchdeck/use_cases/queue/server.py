@@ -15,6 +15,7 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import Home
 from torchdeck.contract.lock_file import try_lock
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.schema import NodeInventory
@@ -77,7 +78,8 @@ def serve(home: Path, ui: Ui, report: Report, stopped: threading.Event) -> None:
 def _only_server(home: Path) -> Iterator[None]:
     path = Home(home).queue_lock
     try:
-        lock = try_lock(path, {"pid": os.getpid()})
+        own = ProcessIdentity.of(os.getpid())
+        lock = try_lock(path, None if own is None else own.to_json())
     except OSError as error:
         raise QueueError(f"{path} cannot be locked", error.strerror or error) from error
     if lock is None:
