@@ -260,6 +260,7 @@ class LaunchPage(Page):
         self.control.problems_wanted.connect(self._lead_to_problems)
         self.control.run_started.connect(lambda _run_id: self.notice.clear(BEGUN))
         self.control.run_started.connect(self.run_started)
+        self.control.queued.connect(lambda sentence: self.notice.say(sentence, "done"))
 
     def _source(self) -> str:
         """Return the file of the text."""

@@ -100,6 +100,7 @@ _LIKE: Mapping[str, str] = {
     "launch": "start begin",
     "node": "ssh host machine server computer",
     "nodes": "ssh hosts machines servers computers gpus",
+    "queue": "schedule later wait",
     "resume": "continue restart",
     "runs": "history jobs training",
     "settings": "preferences options configuration",

@@ -43,6 +43,8 @@ class LaunchControl(QWidget):
     """Bar under the preview."""
 
     run_started = Signal(str)
+    queued = Signal(str)
+    """Emitted with a sentence about the entry of the queue."""
     key_wanted = Signal(str)
     """Emitted with the key that a check refers to."""
     problems_wanted = Signal()
@@ -269,7 +271,7 @@ class LaunchControl(QWidget):
 
     def _queued(self, sentence: str) -> None:
         self._show_busy()
-        self.wait.say(sentence)
+        self.queued.emit(sentence)
 
     def _ask_agreement(self, changes: tuple[str, ...]) -> None:
         roles = QMessageBox.ButtonRole

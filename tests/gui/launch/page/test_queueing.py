@@ -31,8 +31,8 @@ def test_the_text_of_the_tab_is_queued_once(
     assert (entry.name, entry.stage) == ("changed", Stage.WAITING)
     assert entry.file.text == place.document.text != SCRIPT
     assert (entry.file.path, entry.file.is_file) == (str(tmp_path / "run.toml"), True)
-    assert place.control.wait.text.startswith("Queued as q1: needs")
-    assert place.control.wait.text.endswith("No server runs; start one on the Queue page.")
+    assert place.notice.text.text().startswith("Queued as q1: needs")
+    assert place.notice.text.text().endswith("No server runs; start one on the Queue page.")
     assert place.control.launch_button.isEnabled()
     assert started == []
 
