@@ -68,7 +68,7 @@ def test_names_in_the_home_do_not_change(tmp_path: Path) -> None:
     }
     files = {"keyring", "measured_nodes", "notes", "settings", "trusted", "verified", "views", "window"}
     names = {*folders, *(f"{name}.json" for name in files), "known_hosts", "nodes.toml"}
-    names |= {"queue.jsonl", "queue_server.json", "queue_server.lock"}
+    names |= {"queue.jsonl", "queue_server.json", "queue_server.lock", "queue_server.log"}
     properties = {name for name, value in vars(Home).items() if isinstance(value, property)}
     expected = {tmp_path / name for name in names} | {home.private}
     assert {getattr(home, name) for name in properties - {"compile_cache"}} == expected
