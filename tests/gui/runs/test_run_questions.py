@@ -1,6 +1,7 @@
 """Questions about runs: how a script continues, and before files are lost."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,10 @@ def test_the_answer_is_used_for_the_resume_and_kept(
     resumed: list[tuple[str, ...]] = []
     kept: list[tuple[str, ...]] = []
 
-    def resume(run: RunLayout, _origin: str, _ui: object, arguments: tuple[str, ...] = ()) -> None:
+    def resume(
+        run: RunLayout, _origin: str, _ui: object, arguments: tuple[str, ...], secrets: Mapping[str, str]
+    ) -> None:
+        assert secrets == {}
         if not arguments:
             raise UnknownResumeError(run.root.name, "train.py")
         resumed.append(tuple(arguments))
