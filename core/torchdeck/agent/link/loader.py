@@ -27,7 +27,7 @@ HASH_LENGTH = 16
 TRIES = 3
 ARCHIVE_LIMIT = 64 * 1024 * 1024
 """Bytes of the shipped part, packed or not; it has some two million."""
-PRIVATE = ("runs", "shipped", "code", "leases", "profiles", "environments")
+PRIVATE = ("runs", "shipped", "code", "leases", "profiles", "environments", "sweeps")
 """Folders of the home in which no other user may write: `contract.layout.Home.private`."""
 
 
