@@ -101,5 +101,5 @@ wait $checks || checked=$?
 wait $wheel || built=$?
 cat "$said/checks" "$said/wheel"
 [[ $checked == 0 && $built == 0 && $deepspeed == 0 && $trainers == 0 ]] || exit 1
-# much of a test is waiting for processes: three workers more than there are cores; a file's tests share what it sets up
-step "tests" $bin/python -m pytest --numprocesses "$(($(nproc) + 3))" --dist loadfile "$@"
+# much of a test is waiting for processes: four workers more than there are cores; a file's tests share what it sets up
+step "tests" $bin/python -m pytest --numprocesses "$(($(nproc) + 4))" --dist loadfile "$@"

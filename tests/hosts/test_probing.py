@@ -105,6 +105,7 @@ def test_orphans_on_a_node_are_ended(hosts: HostsOf, tmp_path: Path) -> None:
     assert after.runs == ()
 
 
+@pytest.mark.soak  # a normal run connects to 32 at once, in tests/nodes/ssh/test_connection.py
 def test_many_nodes_answer_soon(hosts: HostsOf, tmp_path: Path) -> None:
     """Thirty-two at once; how fast is for the benchmark to say."""
     made = hosts(32)

@@ -51,6 +51,7 @@ def failed_run(hosts: HostsRun, folder: Path) -> str:
     return hosts.run.root.name
 
 
+@pytest.mark.soak  # how they agree on it: tests/agent/gang_nodes
 def test_both_hosts_continue_from_the_newest_that_each_has(across: AcrossOf, tmp_path: Path) -> None:
     """By the arguments that `runs resume` is given, as nothing else says how; at the same step."""
     hosts = across(2)

@@ -103,6 +103,7 @@ def test_the_peak_of_all_tensors_is_as_predicted() -> None:
         assert at_peak - model.below * activations <= real <= at_peak * 1.02, named
 
 
+@pytest.mark.soak  # a normal run measures the peak of one rank, above
 def test_state_of_two_sharded_ranks_is_as_predicted() -> None:
     """Weights, gradients and moments of two gloo ranks to the byte: DDP, FSDP, FSDP with LoRA."""
     for case in measured("sharded_state.py"):

@@ -110,6 +110,7 @@ def test_fabric(tmp_path: Path, torchdeck_home: Path) -> None:
         assert counted.step == steps
 
 
+@pytest.mark.soak  # a normal run trains a recipe under DeepSpeed, in tests/cli/test_deepspeed_run.py
 @pytest.mark.shows("DeepSpeed", *ALL, "stop saves")
 def test_deepspeed(tmp_path: Path, torchdeck_home: Path) -> None:
     """Stopped, it saves as it saved before. Resumed, it has the curve of a training by hand, and fails then.

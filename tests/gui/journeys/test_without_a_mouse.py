@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from support.gui.desktop import Desktop, Seen, Window
 from support.gui.focus_keys import tab_to
 from support.values.metrics import write_rows
@@ -31,6 +33,7 @@ def entries(window: Window) -> list[Seen]:
     return window.look(kind="Entry")
 
 
+@pytest.mark.soak  # a normal run walks every sight by keys, in tests/gui/accessibility, and test_keyboard.py
 def test_a_run_is_launched_watched_compared_deleted_and_restored_by_keys(
     screen: Desktop, tmp_path: Path, pictures: Path, runs: RunRegistry, torchdeck_home: Path
 ) -> None:

@@ -29,6 +29,7 @@ def begun(hosts: HostsRun, folder: Path, *options: str, on: str = '["node1","nod
     hosts.wait_event(1, "checkpoint", 90)
 
 
+@pytest.mark.soak  # when it is given up, and what is said then: tests/launching/control/test_lost_leader.py
 def test_a_leader_that_never_returns_loses_the_run_and_no_more(across: AcrossOf, tmp_path: Path) -> None:
     """LOST with the reason; it continues elsewhere, and can be deleted here."""
     hosts = across(3)
