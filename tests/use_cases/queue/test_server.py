@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +19,7 @@ from torchdeck.queue.decision import RunNow
 from torchdeck.queue.entry import Entry, Stage
 from torchdeck.queue.queue_file import change_queue, read_queue
 from torchdeck.queue.scheduling.ask import Ask, Place
-from torchdeck.queue.state import Queue
+from torchdeck.queue.state import Queue, QueueError
 from torchdeck.runs.folders.run_directory import new_run_id
 from torchdeck.runs.home import torchdeck_home
 from torchdeck.use_cases.queue import server as server_module
@@ -42,9 +44,9 @@ def put(home: Path, *entries: Entry) -> Queue:
     return change_queue(home, lambda queue: replace(queue, entries=entries))
 
 
-def make_run(home: Path, token: str) -> str:
+def make_run(home: Path, token: str, created: float = NOW + 2) -> str:
     """Make a run directory that names the start of an entry; return its id."""
-    layout = RunLayout(Home(home).runs / new_run_id("later", NOW + 2))
+    layout = RunLayout(Home(home).runs / new_run_id("later", created))
     layout.root.mkdir(parents=True)
     with JournalWriter(layout.journal) as journal:
         journal.append("created", run_id=layout.root.name, queued=token)
@@ -88,6 +90,36 @@ def test_a_refused_start_is_tried_again_and_then_paused(home: Path, monkeypatch:
     assert (entry.stage, entry.paused, entry.note) == (Stage.WAITING, True, "the disk is full")
     assert len(reports) == TRIES
     assert reports[-1] == "q1 (later) is paused, as it could not start: the disk is full"
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_start_whose_second_write_failed_is_put_right_at_the_next_look(
+    home: Path, monkeypatch: pytest.MonkeyPatch, *, starts: bool
+) -> None:
+    def created(*_: object) -> SimpleNamespace:
+        if not starts:
+            raise Refusal("a check failed")
+        entry = read_queue(home).find("q1")
+        run = make_run(home, entry.token, entry.begun or 0.0)
+        return SimpleNamespace(layout=Home(home).run(run))
+
+    def cannot_write(*_: object) -> None:
+        raise QueueError("the queue cannot be written", "no space left")
+
+    monkeypatch.setattr(starting, "start", created)
+    monkeypatch.setattr(starting, "start_request", lambda *_: None)
+    monkeypatch.setattr(starting, "_update", cannot_write)
+    put(home, WAITING)
+    server = QueueServer(home, QuietUi(), lambda _text: None)
+    with suppress(QueueError):
+        server.look()
+    assert read_queue(home).find("q1").stage is Stage.STARTING
+    monkeypatch.setattr(
+        server._runs, "look", lambda ids: dict.fromkeys(ids, RunNow("RUNNING", is_over=False))
+    )
+    server.look()
+    entry = read_queue(home).find("q1")
+    assert (entry.stage, bool(entry.run)) == (Stage.RUNNING if starts else Stage.WAITING, starts)
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,11 @@ class QueueServer:
         self._problems: tuple[str, ...] = ()
 
     def recover(self) -> None:
-        """Put right what a killed server left in between. Raises QueueError."""
+        """Put right starts that were left in between: by a killed server, or by a failed write.
+
+        Raises:
+            QueueError: the queue cannot be read or written.
+        """
         for entry in recover(read_queue(self._home), self._home):
             what = f"runs as {entry.run}" if entry.run else "was not started, and waits again"
             self._report(f"{entry.id} ({entry.name}) {what}")
@@ -142,6 +146,9 @@ class QueueServer:
         """
         self._controllers = [each for each in self._controllers if each.exit_code() is None]
         self._read_queue()
+        if any(entry.stage is Stage.STARTING for entry in self._queue.entries):
+            self.recover()
+            self._read_queue()
         runs = self._runs.look(wanted_runs(self._queue))
         if self._note_ends(runs):
             self._read_queue()
