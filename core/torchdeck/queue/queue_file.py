@@ -21,7 +21,7 @@ from torchdeck.contract.journal import crc_matches, with_crc
 from torchdeck.contract.layout import Home
 from torchdeck.contract.lock_file import changing
 from torchdeck.queue.entry import Entry
-from torchdeck.queue.state import Queue, QueueError, QueueLimits
+from torchdeck.queue.state import NewerQueueError, Queue, QueueError, QueueLimits
 
 VERSION = 1
 LARGEST = 1 << 30
@@ -45,7 +45,8 @@ def read_queue(home: Path) -> Queue:
     """Return the queue of a home; empty if there is no file.
 
     Raises:
-        QueueError: it cannot be read, or a newer Torchdeck wrote it.
+        NewerQueueError: a newer Torchdeck wrote it.
+        QueueError: it cannot be read.
     """
     path = Home(home).queue
     try:
@@ -64,7 +65,7 @@ def parse_queue(content: bytes, path: Path) -> Queue:
         path: its name in sentences.
 
     Raises:
-        QueueError: a newer Torchdeck wrote it.
+        NewerQueueError: a newer Torchdeck wrote it.
     """
     header: _Header | None = None
     entries: dict[str, Entry] = {}
@@ -143,12 +144,12 @@ def _record(line: bytes) -> dict[str, Any]:
 
 
 def _header(record: dict[str, Any], path: Path) -> _Header:
-    """Return the content of the first line. Raises QueueError, JsonError, ValidationError."""
+    """Return the content of the first line. Raises NewerQueueError, JsonError, ValidationError."""
     version, number = record.get("queue"), record.get("next")
     if not isinstance(version, int) or not isinstance(number, int) or not 0 < number <= MOST_ENTRIES:
         raise JsonError("it is not the first line of a queue")
     if version > VERSION:
-        raise QueueError(f"{path} was written by a newer Torchdeck", fix="update Torchdeck")
+        raise NewerQueueError(f"{path} was written by a newer Torchdeck", fix="update Torchdeck")
     return _Header(_LIMITS.validate_python(record.get("limits")), number)
 
 

@@ -19,6 +19,10 @@ class QueueError(Refusal):
     page = "queue"
 
 
+class NewerQueueError(QueueError):
+    """A newer Torchdeck wrote the queue."""
+
+
 class NoSuchEntryError(QueueError):
     """No entry has this id."""
 

@@ -19,7 +19,7 @@ from torchdeck.queue.decision import RunNow
 from torchdeck.queue.entry import Entry, Stage
 from torchdeck.queue.queue_file import change_queue, read_queue
 from torchdeck.queue.scheduling.ask import Ask, Place
-from torchdeck.queue.state import Queue, QueueError
+from torchdeck.queue.state import NewerQueueError, Queue, QueueError
 from torchdeck.runs.folders.run_directory import new_run_id
 from torchdeck.runs.home import torchdeck_home
 from torchdeck.use_cases.queue import server as server_module
@@ -108,10 +108,10 @@ def test_a_start_whose_second_write_failed_is_put_right_at_the_next_look(
 
     monkeypatch.setattr(starting, "start", created)
     monkeypatch.setattr(starting, "start_request", lambda *_: None)
-    monkeypatch.setattr(starting, "_update", cannot_write)
     put(home, WAITING)
     server = QueueServer(home, QuietUi(), lambda _text: None)
-    with suppress(QueueError):
+    with monkeypatch.context() as full, suppress(QueueError):
+        full.setattr(starting, "_update", cannot_write)
         server.look()
     assert read_queue(home).find("q1").stage is Stage.STARTING
     monkeypatch.setattr(
@@ -170,3 +170,58 @@ def test_one_server_per_home_and_its_decisions_are_listed(
     reports: list[str] = []
     serve(home, QuietUi(), reports.append, stopped)
     assert reports == [f"serving the queue of {home}", "stopped; runs that were started continue"]
+
+
+def test_a_queue_that_cannot_be_written_is_reported_once_and_tried_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = "20261123T191246Z-golden-bb7c16"
+    put(home, replace(WAITING, stage=Stage.RUNNING, run=run, places=(Place("localhost"),)))
+    stopped = threading.Event()
+    failures = iter([QueueError("the queue cannot be written")] * 2)
+
+    def write(home: Path, change: Callable[[Queue], Queue]) -> Queue:
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        stopped.set()
+        return change_queue(home, change)
+
+    monkeypatch.setattr(server_module, "change_queue", write)
+    monkeypatch.setattr(server_module, "TICK", 0.0)
+    reports: list[str] = []
+    serve(home, QuietUi(), reports.append, stopped)
+    assert reports[1:] == [
+        "the queue cannot be written (the server tries again)",
+        "q1 (later) is over: DELETED",
+        "stopped; runs that were started continue",
+    ]
+    assert read_queue(home).find("q1").is_over
+
+
+def test_a_start_that_cannot_be_written_is_decided_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def cannot_write(entry: Entry, *_: object) -> None:
+        tried.append(entry.id)
+        raise QueueError("the queue cannot be written")
+
+    monkeypatch.setattr(server_module, "start_entry", cannot_write)
+    put(home, WAITING)
+    server = QueueServer(home, QuietUi(), lambda _text: None)
+    for _ in range(TRIES + 1):
+        with pytest.raises(QueueError):
+            server.look()
+    assert tried == ["q1"] * (TRIES + 1)
+    assert not read_queue(home).find("q1").paused
+
+
+def test_a_server_ends_if_a_newer_torchdeck_wrote_the_queue(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def newer(_: QueueServer) -> bool:
+        raise NewerQueueError("the queue was written by a newer Torchdeck")
+
+    put(home, WAITING)
+    monkeypatch.setattr(QueueServer, "look", newer)
+    with pytest.raises(NewerQueueError):
+        serve(home, QuietUi(), lambda _text: None, threading.Event())

@@ -24,7 +24,7 @@ from torchdeck.queue.entry import Entry, Stage
 from torchdeck.queue.queue_file import change_queue, read_queue
 from torchdeck.queue.scheduling.ask import Ask, Places
 from torchdeck.queue.scheduling.scheduler import Schedule
-from torchdeck.queue.state import Queue, QueueError
+from torchdeck.queue.state import NewerQueueError, Queue, QueueError
 from torchdeck.use_cases.queue.known_runs import KnownRuns
 from torchdeck.use_cases.queue.machines import MachineWatch, resolved
 from torchdeck.use_cases.queue.starting import ChangedError, recover, start_entry
@@ -59,19 +59,35 @@ def serve(home: Path, ui: Ui, report: Report, stopped: threading.Event) -> None:
 
     Raises:
         ServerRunsError: another server has this home.
-        QueueError: the queue cannot be read or written.
+        NewerQueueError: a newer Torchdeck wrote the queue.
+        QueueError: the queue cannot be read or written at the start. Later this is reported and tried again.
     """
     with _only_server(home):
         server = QueueServer(home, ui, report)
         try:
             server.recover()
             report(f"serving the queue of {home}")
+            problem = ""
             while not stopped.is_set():
-                if not server.look():
+                more, found = _looked(server)
+                if found and found != problem:
+                    report(f"{found} (the server tries again)")
+                problem = found
+                if not more:
                     stopped.wait(TICK)
         finally:
             server.close()
     report("stopped; runs that were started continue")
+
+
+def _looked(server: QueueServer) -> tuple[bool, str]:
+    """Return whether there may be more to do at once, and why the queue cannot be read or written now."""
+    try:
+        return server.look(), ""
+    except NewerQueueError:
+        raise
+    except QueueError as error:  # a full disk: runs continue, and the others start later
+        return False, str(error)
 
 
 @contextmanager
@@ -157,9 +173,10 @@ class QueueServer:
         if self._decided is not None and self._decided[0] == situation:
             return False
         found = decide(situation, time.time())
-        self._decided = (situation, found)
         with suppress(OSError):  # it is only shown
             write_status(self._home, found.waits, self._problems)
+        # a start whose write fails leaves the situation as it is, and is decided again
+        self._decided = None if found.starts else (situation, found)
         for entry_id, places in found.starts.items():
             self._start(situation.queue.find(entry_id), places)
             return True
@@ -233,11 +250,14 @@ class QueueServer:
         }
 
     def _start(self, entry: Entry, places: Places) -> None:
+        """Start an entry. Raises QueueError."""
         where = ", ".join(_place_text(node, gpus) for node, gpus in places)
         try:
             started = start_entry(entry, places, self._home, self._ui, time.time())
         except ChangedError:
             return
+        except QueueError:  # not the entry's fault
+            raise
         except Refusal as error:
             self._refuse(entry, str(error))
             return
@@ -249,11 +269,10 @@ class QueueServer:
         """Try an entry again later, or pause it."""
         before = self._refused.get(entry.id)
         tries = 1 if before is None else before.tries + 1
+        self._refused[entry.id] = _Refused(tries, time.monotonic() + AGAIN_AFTER, why)
         if tries < TRIES:
-            self._refused[entry.id] = _Refused(tries, time.monotonic() + AGAIN_AFTER, why)
             self._report(f"{entry.id} ({entry.name}) could not start, and is tried again: {why}")
             return
-        self._refused.pop(entry.id, None)
 
         def pause(queue: Queue) -> Queue:
             changed = (
@@ -263,6 +282,7 @@ class QueueServer:
             return replace(queue, entries=tuple(changed))
 
         change_queue(self._home, pause)
+        self._refused.pop(entry.id)
         self._report(f"{entry.id} ({entry.name}) is paused, as it could not start: {why}")
 
 
