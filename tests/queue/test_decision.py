@@ -54,6 +54,23 @@ def test_after_a_run_that_is_not_in_the_queue() -> None:
     assert why(queue) == f"it is to start after {RUN}, which does not exist any more"
 
 
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (RunNow("RUNNING", is_over=False), "it waits until q1 has succeeded"),
+        (RunNow("SUCCEEDED", is_over=True), ""),
+        (None, "q1 had to succeed first, and it is FAILED"),
+    ],
+)
+def test_after_an_entry_whose_run_was_resumed(run: RunNow | None, expected: str) -> None:
+    queue = replace(
+        QUEUE,
+        entries=(replace(ended("FAILED"), run=RUN), waiting(AfterRun("q1", Condition.SUCCEEDED))),
+    )
+    assert list(wanted_runs(queue)) == [RUN]
+    assert why(queue, run) == expected
+
+
 def test_a_paused_entry_says_why() -> None:
     assert why(replace(QUEUE, entries=(LATER,))) == "it is paused: it could not start"
 

@@ -60,12 +60,17 @@ def decide(situation: Situation, now: float) -> Schedule:
 
 def wanted_runs(queue: Queue) -> Iterator[str]:
     """Yield the ids of runs whose state matters now."""
-    known = {entry.id for entry in queue.entries}
+    known = {entry.id: entry for entry in queue.entries}
     for entry in queue.entries:
         if entry.stage is Stage.RUNNING:
             yield entry.run
         elif entry.stage is Stage.WAITING:
-            yield from (after.run for after in entry.after if after.run not in known)
+            for after in entry.after:
+                first = known.get(after.run)
+                if first is None:
+                    yield after.run
+                elif first.is_over:  # its run may be resumed
+                    yield first.run
 
 
 def expected_length(queue: Queue, entry: Entry) -> float | None:
@@ -114,6 +119,9 @@ def _after(after: AfterRun, situation: Situation) -> After:
     entry = next((each for each in situation.queue.entries if each.id == after.run), None)
     if entry is not None:
         is_over, outcome = entry.is_over, entry.outcome
+        run = situation.runs.get(entry.run)
+        if is_over and run is not None:  # it may have been resumed since
+            is_over, outcome = run.is_over, run.state
     else:
         run = situation.runs.get(after.run)
         if run is None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from torchdeck.contract.journal import JournalReader
 from torchdeck.contract.layout import Home
 from torchdeck.contract.refusal import Refusal
 from torchdeck.queue.decision import RunNow
 from torchdeck.runs.folders.run_directory import NoRunDirectoryError, open_run_directory
-from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.follower import JournalFingerprints, RunFollower
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.view import RunView
 
@@ -20,13 +21,24 @@ CLOCK_STEP = 3600.0
 """Seconds by which the clock may have been set back between a start and its run."""
 
 
+class _Over(NamedTuple):
+    """A run that is over."""
+
+    state: RunNow
+    journals: JournalFingerprints
+    """Taken before they were read."""
+
+
 class KnownRuns:
-    """Runs of one home, each followed from the first time it is asked for until it is over."""
+    """Runs of one home, each followed from the first time it is asked for until it is over.
+
+    A run that is over is read again when its journals change: it was resumed.
+    """
 
     def __init__(self, home: Path) -> None:
         self._folder = Home(home).runs
         self._followers: dict[str, RunFollower] = {}
-        self._over: dict[str, RunNow] = {}
+        self._over: dict[str, _Over] = {}
 
     def look(self, ids: Iterable[str]) -> dict[str, RunNow | None]:
         """Return the state of each run; None if there is none."""
@@ -38,11 +50,14 @@ class KnownRuns:
         return {run_id: self._look(run_id) for run_id in sorted(wanted)}
 
     def _look(self, run_id: str) -> RunNow | None:
-        if run_id in self._over:
-            return self._over[run_id]
+        over = self._over.pop(run_id, None)
+        if over is not None and over.journals.are_current:
+            self._over[run_id] = over
+            return over.state
         try:
             if run_id not in self._followers:
                 self._followers[run_id] = RunFollower(open_run_directory(self._folder / run_id))
+            journals = JournalFingerprints.taken(self._followers[run_id].layout)
             now = state_of(self._followers[run_id].refresh())
         except NoRunDirectoryError:
             return None
@@ -52,7 +67,7 @@ class KnownRuns:
                 return None
             return RunNow(UNREADABLE, is_over=False, why=str(error))
         if now.is_over:
-            self._over[run_id] = now
+            self._over[run_id] = _Over(now, journals)
             del self._followers[run_id]
         return now
 
