@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.values.golden_values import QUEUE
 from torchdeck.contract.journal import with_crc
 from torchdeck.contract.layout import Home
+from torchdeck.queue.entry import AfterRun
 from torchdeck.queue.queue_file import change_queue, parse_queue, queue_bytes, read_queue
 from torchdeck.queue.state import Queue, QueueError
 
@@ -38,6 +39,12 @@ def test_without_its_first_line_the_numbers_continue() -> None:
     assert found.entries == QUEUE.entries
     assert found.next_number == 4
     assert found.damage == ("line 1 of queue.jsonl is damaged: its limits are lost",)
+
+
+def test_the_number_of_a_lost_entry_that_another_one_names_is_not_given_again() -> None:
+    waiting = replace(QUEUE.find("q3"), after=(AfterRun("q7"), AfterRun("20261123T191246Z-golden-bb7c16")))
+    _, _, rest = queue_bytes(replace(QUEUE, entries=(waiting,))).partition(b"\n")
+    assert parse_queue(b"damaged\n" + rest, PATH).next_number == 8
 
 
 @pytest.mark.parametrize("cut", range(0, 400, 37))
@@ -73,7 +80,7 @@ def test_a_newer_format_is_refused() -> None:
 def test_a_change_keeps_a_copy_of_a_damaged_file(tmp_path: Path) -> None:
     path = Home(tmp_path).queue
     path.write_bytes(queue_bytes(QUEUE).replace(b"baseline", b"basellne"))
-    change_queue(tmp_path, lambda queue: queue.without("q3"))
+    change_queue(tmp_path, lambda queue: queue.without(["q3"]))
     assert read_queue(tmp_path).entries == ()
     (aside,) = tmp_path.glob("queue.jsonl.damaged-*")
     assert b"basellne" in aside.read_bytes()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.values.golden_values import QUEUE
-from torchdeck.queue.entry import AfterRun, Entry, Stage
+from torchdeck.queue.entry import AfterRun, Condition, Entry, Stage
 from torchdeck.queue.state import KEPT_ENDED, Queue, QueueError
 
 LATER = QUEUE.find("q3")
@@ -68,3 +68,31 @@ def test_old_ended_entries_go_unless_another_one_names_them() -> None:
     assert len(kept) == KEPT_ENDED + 2
     assert {"q2", "q900"} <= kept
     assert not {"q1", "q3"} & kept
+
+
+RUN = "20261123T191246Z-golden-bb7c16"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "condition", "expected"),
+    [
+        ("SUCCEEDED", Condition.SUCCEEDED, ()),
+        ("FAILED", Condition.ENDED, ()),
+        ("FAILED", Condition.SUCCEEDED, (AfterRun(RUN, Condition.SUCCEEDED),)),
+    ],
+)
+def test_a_removed_entry_that_has_ended_breaks_no_condition(
+    outcome: str, condition: Condition, expected: tuple[AfterRun, ...]
+) -> None:
+    first = replace(LATER, id="q1", stage=Stage.ENDED, outcome=outcome, run=RUN, after=())
+    waiting = replace(LATER, after=(AfterRun("q1", condition),))
+    (left,) = Queue((first, waiting)).without(["q1"]).entries
+    assert left.after == expected
+
+
+def test_an_entry_for_which_another_one_waits_is_not_removed_alone() -> None:
+    first, second = queue_of(0, 0).entries
+    queue = Queue((first, replace(second, after=(AfterRun("q1"),))))
+    with pytest.raises(QueueError, match="q2 is to start after q1"):
+        queue.without(["q1"])
+    assert queue.without(["q1", "q2"]).entries == ()

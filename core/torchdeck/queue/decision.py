@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from torchdeck.queue.entry import AfterRun, Condition, Entry, Stage
+from torchdeck.queue.entry import SUCCEEDED, AfterRun, Condition, Entry, Stage
 from torchdeck.queue.scheduling.ask import Ask, Machine
 from torchdeck.queue.scheduling.scheduler import After, Before, Running, Schedule, Waiting, schedule
 from torchdeck.queue.state import Queue
-
-SUCCEEDED = "SUCCEEDED"
 
 
 class RunNow(NamedTuple):

@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from torchdeck.queue.scheduling.ask import Ask, Places
 
+SUCCEEDED = "SUCCEEDED"
+"""State of a run that succeeded."""
+
 
 class Stage(StrEnum):
     """Stage of an entry; its value is part of `queue list --json`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +82,7 @@ def parse_queue(content: bytes, path: Path) -> Queue:
             lost = "its limits are" if number == 1 else "an entry is"
             damage.append(f"line {number} of {path} is damaged: {lost} lost")
     limits, following = header or _Header(QueueLimits(), 1)
-    number = max([following, *(entry.number + 1 for entry in entries.values())])
+    number = max([following, *(number + 1 for number in _used(entries.values()))])
     return Queue(tuple(entries.values()), limits, number, tuple(damage))
 
 
@@ -151,6 +151,13 @@ def _header(record: dict[str, Any], path: Path) -> _Header:
     if version > VERSION:
         raise NewerQueueError(f"{path} was written by a newer Torchdeck", fix="update Torchdeck")
     return _Header(_LIMITS.validate_python(record.get("limits")), number)
+
+
+def _used(entries: Iterable[Entry]) -> Iterator[int]:
+    """Yield the numbers of entries, and of those that they wait for, which may be lost."""
+    for entry in entries:
+        yield entry.number
+        yield from (int(after.run[1:]) for after in entry.after if _ID.fullmatch(after.run))
 
 
 def _with_number(entry: Entry) -> Entry:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from torchdeck.contract.refusal import Refusal
-from torchdeck.queue.entry import Entry, Stage
+from torchdeck.queue.entry import SUCCEEDED, Condition, Entry, Stage
 from torchdeck.queue.scheduling.scheduler import Limits
 
 KEPT_ENDED = 200
@@ -84,8 +84,18 @@ class Queue:
             self, entries=tuple(changed if each.id == changed.id else each for each in self.entries)
         )
 
-    def without(self, entry_id: str) -> Queue:
-        return replace(self, entries=tuple(each for each in self.entries if each.id != entry_id))
+    def without(self, ids: Collection[str]) -> Queue:
+        """Return the queue without these entries.
+
+        Others may wait for an ended one: a condition that it has met is dropped, else they wait for its run.
+
+        Raises:
+            QueueError: another entry waits for one that has not ended.
+        """
+        removed = {entry.id: entry for entry in self.entries if entry.id in ids}
+        stay = [entry for entry in self.entries if entry.id not in removed]
+        kept = (entry if entry.is_over else _without_named(entry, removed) for entry in stay)
+        return replace(self, entries=tuple(kept))
 
     def moved(self, entry_id: str, before: str | None) -> Queue:
         """Return the queue with an entry moved before another one, with the priority of that one.
@@ -122,6 +132,22 @@ class Queue:
         if not old:
             return self
         return replace(self, entries=tuple(entry for entry in self.entries if entry.id not in old))
+
+
+def _without_named(entry: Entry, removed: Mapping[str, Entry]) -> Entry:
+    """Return an entry that names none of the removed ones. Raises QueueError."""
+    after = []
+    for each in entry.after:
+        first = removed.get(each.run)
+        if first is None:
+            after.append(each)
+        elif not first.is_over:
+            raise QueueError(
+                f"{entry.id} is to start after {first.id}", fix=f"remove {entry.id} first, or both at once"
+            )
+        elif each.condition is Condition.SUCCEEDED and first.outcome != SUCCEEDED:
+            after.append(replace(each, run=first.run))
+    return replace(entry, after=tuple(after))
 
 
 def must_wait(entry: Entry) -> Entry:

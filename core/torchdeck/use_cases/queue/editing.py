@@ -52,14 +52,14 @@ def resume(home: Path, ids: Sequence[str]) -> Queue:
 
 
 def remove(home: Path, ids: Sequence[str]) -> Queue:
-    """Remove entries that do not run. Their runs stay as they are."""
+    """Remove entries that do not run, and for which no other one waits. Their runs stay as they are."""
 
     def change(queue: Queue) -> Queue:
-        for entry in [queue.find(entry_id) for entry_id in ids]:
+        entries = [queue.find(entry_id) for entry_id in ids]
+        for entry in entries:
             if not entry.is_over:
                 must_wait(entry)
-            queue = queue.without(entry.id)
-        return queue
+        return queue.without([entry.id for entry in entries])
 
     return change_queue(home, change)
 
