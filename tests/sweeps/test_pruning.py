@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from torchdeck.sweeps.pruning import (
     Pruner,
     Pruning,
     first_step,
+    last_rung,
     rungs,
     thinned,
     why_pruned,
@@ -63,6 +65,34 @@ def test_asha_ranks_a_trial_at_each_rung_by_its_value_there() -> None:
     """A trial with a good start that gets worse is pruned at the second rung."""
     own = [*flat(0.1, 8), (9, 5.0)]
     assert why_pruned(ASHA, LOW, own, [flat(1), flat(2)], []).startswith("at step 9")
+
+
+def test_asha_judges_a_trial_once_at_each_rung() -> None:
+    """A trial that was good enough at a rung is not pruned because better ones reach it later."""
+    better = [flat(value) for value in (1, 2, 3)]
+    assert why_pruned(ASHA, LOW, flat(9, 8), better, [])
+    assert last_rung(ASHA, flat(9, 8), []) == 3
+    assert not why_pruned(ASHA, LOW, flat(9, 8), better, [], judged=3)
+    assert why_pruned(ASHA, LOW, flat(9, 9), better, [], judged=3).startswith("at step 9")
+
+
+def test_asha_judges_only_the_last_rung_reached() -> None:
+    own = [*flat(9, 8), (9, 0.5)]
+    assert not why_pruned(ASHA, LOW, own, [flat(1), flat(2)], [])
+    assert last_rung(ASHA, own, []) == 9
+    assert last_rung(ASHA, flat(9, 2), []) == last_rung(MEDIAN, own, []) == 0
+
+
+@pytest.mark.parametrize("after", [7, 1000, None])
+def test_a_long_history_is_compared_at_the_same_steps_once_it_is_thinned(after: int | None) -> None:
+    pruning = Pruning(Pruner.ASHA, after)
+    own = [(step, 1 / step) for step in range(1, 10_001)]
+    other = thinned(own, pruning, [own])
+    assert len(other) < MOST_POINTS + 10
+    reached = rungs(first_step(pruning, [own]) or 0, 3, 10_000)
+    assert reached
+    for rung in reached:
+        assert not why_pruned(pruning, LOW, own[:rung], [other], [other])
 
 
 def test_median_needs_some_complete_trials() -> None:

@@ -19,6 +19,7 @@ from torchdeck.sweeps.decisions import (
     has_work,
     next_continued,
     next_start,
+    rungs_to_note,
     runs_to_prune,
 )
 from torchdeck.sweeps.goal import Goal
@@ -32,6 +33,7 @@ from torchdeck.sweeps.sweep_state import (
     ENDED,
     EXTENDED,
     INFEASIBLE,
+    JUDGED,
     PRUNING,
     RESUMED,
     STARTED,
@@ -172,6 +174,18 @@ def test_a_trial_is_compared_with_those_that_were_pruned() -> None:
     story.begin()
     assert runs_to_prune(story.state, {RunKey(2, 0): [(5, 2.0)]})
     assert not runs_to_prune(story.state, {RunKey(2, 0): [(5, 0.5)]})
+
+
+def test_a_rung_is_noted_once() -> None:
+    story = Story(pruning=Pruning(Pruner.ASHA, after=5), at_once=2)
+    story.begin()
+    story.begin()
+    live = {RunKey(1, 0): [(5, 2.0)], RunKey(2, 0): [(4, 1.0)]}
+    assert rungs_to_note(story.state, live) == {RunKey(1, 0): 5}
+    story.event(JUDGED, 1, rung=5)
+    assert not rungs_to_note(story.state, live)
+    better = {RunKey(1, 0): [(5, 2.0)], RunKey(2, 0): [(5, 1.0)]}
+    assert not runs_to_prune(story.state, better)
 
 
 def test_a_sweep_is_stopped_and_resumed() -> None:

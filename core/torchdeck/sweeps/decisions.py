@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from torchdeck.sweeps.pruning import History, why_pruned
+from torchdeck.sweeps.pruning import History, last_rung, why_pruned
 from torchdeck.sweeps.strategies import Point, Strategy, next_point
 from torchdeck.sweeps.sweep_state import SweepState
 from torchdeck.sweeps.tpe_points import tpe_point
-from torchdeck.sweeps.trials import Outcome, TrialRun
+from torchdeck.sweeps.trials import Outcome
 
 HOPELESS = 3
 """Failed trials without a complete one after which no further one is started."""
@@ -108,11 +108,25 @@ def runs_to_prune(state: SweepState, live: Mapping[RunKey, History]) -> dict[Run
             found[key] = "another run of its trial was pruned"
             continue
         others = _others(state, live, key)
-        complete = [each.history for each in _complete(state, key)]
-        why = why_pruned(pruning, state.goal, live.get(key, ()), others, complete)
+        complete = complete_histories(state, key)
+        why = why_pruned(pruning, state.goal, live.get(key, ()), others, complete, run.rung)
         if why:
             found[key] = why
     return found
+
+
+def rungs_to_note(state: SweepState, live: Mapping[RunKey, History]) -> dict[RunKey, int]:
+    """Return the runs that have reached a further rung of `asha`, at which they are judged once."""
+    pruning = state.request.pruning
+    if pruning is None:
+        return {}
+    reached = {
+        (key := RunKey(trial.number, run.seed)): last_rung(
+            pruning, live.get(key, ()), complete_histories(state, key)
+        )
+        for trial, run in state.active
+    }
+    return {key: rung for key, rung in reached.items() if rung > state.trial(key.trial).runs[key.seed].rung}
 
 
 def _others(state: SweepState, live: Mapping[RunKey, History], key: RunKey) -> list[History]:
@@ -125,9 +139,10 @@ def _others(state: SweepState, live: Mapping[RunKey, History], key: RunKey) -> l
     ]
 
 
-def _complete(state: SweepState, key: RunKey) -> list[TrialRun]:
+def complete_histories(state: SweepState, key: RunKey) -> list[History]:
+    """Return the histories of the complete runs of all other trials, the first one first."""
     return [
-        run
+        run.history
         for trial in state.trials
         if trial.number != key.trial
         for run in trial.runs.values()

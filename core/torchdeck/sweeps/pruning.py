@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -54,7 +55,12 @@ def first_step(pruning: Pruning, complete: Sequence[History]) -> int | None:
 
 
 def why_pruned(
-    pruning: Pruning, goal: Goal, own: History, others: Sequence[History], complete: Sequence[History]
+    pruning: Pruning,
+    goal: Goal,
+    own: History,
+    others: Sequence[History],
+    complete: Sequence[History],
+    judged: int = 0,
 ) -> str:
     """Return why a trial should be stopped, as a clause; empty if it should continue.
 
@@ -64,13 +70,27 @@ def why_pruned(
         own: history of the trial.
         others: histories of all other trials, also of those that were pruned.
         complete: those of them that are complete, the first one first.
+        judged: last rung at which `asha` judged the trial; 0: none.
     """
     first = first_step(pruning, complete)
     if first is None or not own or own[-1][0] < first:
         return ""
     if pruning.rule is Pruner.MEDIAN:
         return _by_median(goal, own, complete)
-    return _by_rungs(goal, own, others, first, pruning.factor)
+    rung = rungs(first, pruning.factor, own[-1][0])[-1]
+    return _by_rung(goal, own, others, rung, pruning.factor) if rung > judged else ""
+
+
+def last_rung(pruning: Pruning, own: History, complete: Sequence[History]) -> int:
+    """Return the last rung of `asha` that a trial has reached; 0 if there is none."""
+    return next(reversed(_rungs_of(pruning, own, complete)), 0)
+
+
+def _rungs_of(pruning: Pruning, own: History, complete: Sequence[History]) -> list[int]:
+    first = first_step(pruning, complete)
+    if pruning.rule is not Pruner.ASHA or first is None or not own:
+        return []
+    return rungs(first, pruning.factor, own[-1][0])
 
 
 def _by_median(goal: Goal, own: History, complete: Sequence[History]) -> str:
@@ -85,18 +105,17 @@ def _by_median(goal: Goal, own: History, complete: Sequence[History]) -> str:
     return f"its best value by step {step}, {best:.6g}, is worse than the median of {len(there)} trials"
 
 
-def _by_rungs(goal: Goal, own: History, others: Sequence[History], first: int, factor: int) -> str:
-    """The trial must be in the best part at each rung it has reached; at a rung's start all continue."""
-    for rung in rungs(first, factor, own[-1][0]):
-        value = _at(own, rung)
-        there = [found for each in others if (found := _at(each, rung)) is not None]
-        if value is None:
-            continue
-        better = sum(goal.key(each) < goal.key(value) for each in there)
-        kept = max(1, (len(there) + 1) // factor)
-        if better >= kept:
-            return f"at step {rung} it is number {better + 1} of {len(there) + 1}, and {kept} continue"
-    return ""
+def _by_rung(goal: Goal, own: History, others: Sequence[History], rung: int, factor: int) -> str:
+    """The trial must be in the best part of those that have reached the rung so far."""
+    value = _at(own, rung)
+    there = [found for each in others if (found := _at(each, rung)) is not None]
+    if value is None:
+        return ""
+    better = sum(goal.key(each) < goal.key(value) for each in there)
+    kept = max(1, (len(there) + 1) // factor)
+    if better < kept:
+        return ""
+    return f"at step {rung} it is number {better + 1} of {len(there) + 1}, and {kept} continue"
 
 
 def rungs(first: int, factor: int, last: int) -> list[int]:
@@ -122,12 +141,25 @@ def _last_until(history: History, step: int) -> float | None:
 
 
 MOST_POINTS = 256
-"""Points of a history that are kept; a pruner reads no more."""
+"""Points of a history that are kept, besides those at the rungs."""
 
 
-def thinned(history: History) -> list[tuple[int, float]]:
-    """Return at most `MOST_POINTS` points of a history, evenly chosen, with the first and the last."""
+def thinned(
+    history: History, pruning: Pruning | None = None, complete: Sequence[History] = ()
+) -> list[tuple[int, float]]:
+    """Return `MOST_POINTS` points of a history, evenly chosen, with the first and the last.
+
+    The points that `asha` compares are added: the first one at or after each rung.
+
+    Args:
+        history: of a trial that is over.
+        pruning: the rule; None: trials are not pruned.
+        complete: as for `why_pruned`; with this history if it is complete.
+    """
     if len(history) <= MOST_POINTS:
         return list(history)
     step = (len(history) - 1) / (MOST_POINTS - 1)
-    return [history[math.floor(index * step)] for index in range(MOST_POINTS - 1)] + [history[-1]]
+    kept = {math.floor(index * step) for index in range(MOST_POINTS - 1)} | {len(history) - 1}
+    reached = [] if pruning is None else _rungs_of(pruning, history, complete)
+    kept |= {bisect_left(history, rung, key=lambda point: point[0]) for rung in reached}
+    return [history[index] for index in sorted(kept)]

@@ -18,16 +18,17 @@ from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import SweepRequest, read_request
 from torchdeck.sweeps.trials import Outcome, Trial, TrialRun
 
-BEGUN, STARTED, INFEASIBLE, PRUNING, ENDED, CONTINUED = (
+BEGUN, STARTED, INFEASIBLE, JUDGED, PRUNING, ENDED, CONTINUED = (
     "trial_begun",
     "trial_started",
     "trial_infeasible",
+    "trial_judged",
     "trial_pruning",
     "trial_ended",
     "trial_continued",
 )
-"""Events of the journal: before a run is started, its id, instead of it, before it is stopped, its end, and
-after it was resumed with the sweep.
+"""Events of the journal: before a run is started, its id, instead of it, a rung of `asha`, before it is
+stopped, its end, and after it was resumed with the sweep.
 """
 EXTENDED, VARIED, STOP, RESUMED = "extended", "varied", "stop", "resumed"
 """Events of the changes: more trials, other values of a parameter, stop all runs, continue."""
@@ -128,6 +129,8 @@ class SweepHistory:
             return None
         if event.name == STARTED:
             return replace(run, id=typed.text(fields, "run"))
+        if event.name == JUDGED:
+            return replace(run, rung=typed.whole(fields, "rung") or 0)
         if event.name == PRUNING:
             return replace(run, pruned=typed.text(fields, "why") or "asked to stop")
         if event.name == ENDED:

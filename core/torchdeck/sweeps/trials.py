@@ -45,6 +45,8 @@ class TrialRun:
     """Thinned history of the metric, once it is over."""
     pruned: str = ""
     """Why it was asked to stop; empty: it was not."""
+    rung: int = 0
+    """Last step at which `asha` compared it with the others; 0: none."""
     why: str = ""
     """Why it failed or has no value."""
     is_paused: bool = False

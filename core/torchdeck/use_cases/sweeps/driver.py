@@ -16,7 +16,16 @@ from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.refusal import Refusal
-from torchdeck.sweeps.decisions import RunKey, Start, has_work, next_continued, next_start, runs_to_prune
+from torchdeck.sweeps.decisions import (
+    RunKey,
+    Start,
+    complete_histories,
+    has_work,
+    next_continued,
+    next_start,
+    rungs_to_note,
+    runs_to_prune,
+)
 from torchdeck.sweeps.pruning import thinned
 from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_state import (
@@ -24,6 +33,7 @@ from torchdeck.sweeps.sweep_state import (
     CONTINUED,
     ENDED,
     INFEASIBLE,
+    JUDGED,
     PRUNING,
     STARTED,
     SweepFollower,
@@ -136,6 +146,8 @@ class SweepDriver:
         self, journal: JournalWriter, key: RunKey, outcome: Outcome, watched: WatchedRun, why: str
     ) -> None:
         history = watched.history
+        complete = complete_histories(self._state, key) + [history] * (outcome is Outcome.COMPLETE)
+        kept = thinned(history, self._state.request.pruning, complete)
         del self._watched[key]
         self._append(
             journal,
@@ -144,14 +156,17 @@ class SweepDriver:
             outcome=str(outcome),
             value=plain_number(self._state.goal.value_of(history)),
             steps=history[-1][0] if history else 0,
-            history=[[step, plain_number(value)] for step, value in thinned(history)],
+            history=[[step, plain_number(value)] for step, value in kept],
             why=why,
             paused=self._state.is_stopping,
         )
 
     def _prune(self, journal: JournalWriter) -> None:
         live = {key: watched.history for key, watched in self._watched.items()}
-        for key, why in runs_to_prune(self._state, live).items():
+        worse, reached = runs_to_prune(self._state, live), rungs_to_note(self._state, live)
+        for key, rung in reached.items():
+            journal.append(JUDGED, trial=key.trial, seed=key.seed, rung=rung)
+        for key, why in worse.items():
             self._append(journal, PRUNING, key, why=why)
             self._watched[key].stop()
 
