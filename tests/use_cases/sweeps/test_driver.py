@@ -10,6 +10,7 @@ from typing import NoReturn
 import pytest
 
 from torchdeck.config.loader import load_config
+from torchdeck.config.problems import ConfigError
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.check import PlanError, PreflightError, failed, problem
@@ -118,6 +119,24 @@ def test_a_stop_starts_nothing_that_its_driver_had_only_begun(
     assert look_at(layout).status == "interrupted"
     assert driven(layout).drive().count(Outcome.INFEASIBLE) == 2
     assert asked[0].loaded.config.name == f"toy {layout.suffix} #1 try 2 microbatch=8"
+
+
+def test_an_error_in_an_extended_file_makes_no_trial_infeasible(
+    torchdeck_home: Path, tmp_path: Path, starting: Starting
+) -> None:
+    base, path = tmp_path / "base.toml", tmp_path / "toy.toml"
+    base.write_text('[run]\nrecipe = "digits"\n[training]\nsteps = 9\n')
+    path.write_text('extends = "base.toml"\n[sweep]\nmetric = "loss"\n')
+    layout = begin_sweep(SweepStart(load_config(path), ("training.microbatch=8,16",)))
+    asked, driver = starting(PreflightError([MEMORY])), driven(layout)
+    right = base.read_text()
+    base.write_text(right + "stepps = 9\n")
+    with pytest.raises(ConfigError, match="stepps"):
+        driver.drive()
+    assert not asked
+    base.write_text(right)
+    assert driven(layout).drive().count(Outcome.INFEASIBLE) == 2
+    assert len(asked) == 2
 
 
 def test_a_node_that_does_not_answer_makes_no_trial_infeasible(

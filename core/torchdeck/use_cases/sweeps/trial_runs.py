@@ -61,7 +61,8 @@ class TrialRuns:
             The run; or why the trial is infeasible: it cannot be planned, or does not fit into memory.
 
         Raises:
-            Refusal: it cannot be started for another reason.
+            Refusal: it cannot be started for another reason; also if the run file is wrong without the
+                values of the trial.
         """
         file = self._request.file
         overrides = trial_overrides(self._config, trial.point, run.seed, run.name)
@@ -82,6 +83,7 @@ class TrialRuns:
         except ConfigError as error:
             if _is_of_nodes(error):
                 raise
+            file.loaded()  # raises if the run file itself is wrong by now, or one that it extends
             return "; ".join(str(part) for part in error.parts())
 
     def is_active(self, run: TrialRun) -> bool:
