@@ -18,17 +18,18 @@ from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import SweepRequest, read_request
 from torchdeck.sweeps.trials import Outcome, Trial, TrialRun
 
-BEGUN, STARTED, INFEASIBLE, JUDGED, PRUNING, ENDED, CONTINUED = (
+BEGUN, STARTED, INFEASIBLE, JUDGED, PRUNING, STOPPING, ENDED, CONTINUED = (
     "trial_begun",
     "trial_started",
     "trial_infeasible",
     "trial_judged",
     "trial_pruning",
+    "trial_stopping",
     "trial_ended",
     "trial_continued",
 )
 """Events of the journal: before a run is started, its id, instead of it, a rung of `asha`, before it is
-stopped, its end, and after it was resumed with the sweep.
+pruned, before it is stopped with the sweep, its end, and after it was resumed with the sweep.
 """
 EXTENDED, VARIED, STOP, RESUMED = "extended", "varied", "stop", "resumed"
 """Events of the changes: more trials, other values of a parameter, stop all runs, continue."""
@@ -133,10 +134,12 @@ class SweepHistory:
             return replace(run, rung=typed.whole(fields, "rung") or 0)
         if event.name == PRUNING:
             return replace(run, pruned=typed.text(fields, "why") or "asked to stop")
+        if event.name == STOPPING:
+            return replace(run, is_stopping=True)
         if event.name == ENDED:
             return _ended(run, fields)
         if event.name == CONTINUED:
-            return replace(run, outcome=Outcome.RUNNING, is_paused=False)
+            return replace(run, outcome=Outcome.RUNNING, is_stopping=False, is_paused=False)
         return None
 
     def change(self, event: Event) -> None:

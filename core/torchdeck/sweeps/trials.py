@@ -49,6 +49,8 @@ class TrialRun:
     """Last step at which `asha` compared it with the others; 0: none."""
     why: str = ""
     """Why it failed or has no value."""
+    is_stopping: bool = False
+    """Whether it was asked to stop because the sweep was."""
     is_paused: bool = False
     """Whether it was stopped because the sweep was: it continues with the sweep."""
     tries: int = 1

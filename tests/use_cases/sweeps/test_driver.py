@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,13 +12,17 @@ import pytest
 
 from torchdeck.config.loader import load_config
 from torchdeck.config.problems import ConfigError
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.check import PlanError, PreflightError, failed, problem
+from torchdeck.runs.run_state import RunState
 from torchdeck.sweeps.sweep_layout import SweepLayout
+from torchdeck.sweeps.sweep_state import BEGUN, STARTED
 from torchdeck.sweeps.trials import Outcome
 from torchdeck.use_cases.start import StartRequest
-from torchdeck.use_cases.sweeps import trial_runs
+from torchdeck.use_cases.sweeps import driver, trial_runs
 from torchdeck.use_cases.sweeps.begin import SweepStart, begin_sweep
 from torchdeck.use_cases.sweeps.changes import request_resume, request_stop
 from torchdeck.use_cases.sweeps.driver import SweepBusyError, SweepDriver
@@ -56,6 +61,65 @@ def starting(monkeypatch: pytest.MonkeyPatch) -> Starting:
         return asked
 
     return refuse
+
+
+@dataclass
+class FakeView:
+    """What the driver reads of a run."""
+
+    state: RunState
+    why: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        return self.state is not RunState.RUNNING
+
+
+@dataclass
+class FakeRun:
+    """A watched run that ends when it is asked to stop."""
+
+    asked: list[str]
+    """Ids of the runs that were asked to stop."""
+    id: str
+    stopped: Callable[[], object]
+    """Called when it is asked to stop."""
+    history: tuple[tuple[int, float], ...] = ((1, 1.0),)
+    is_gone = False
+
+    def look(self) -> FakeView:
+        return FakeView(RunState.CANCELLED if self.id in self.asked else RunState.RUNNING)
+
+    def stop(self) -> None:
+        self.asked.append(self.id)
+        self.stopped()
+
+
+Watching = Callable[[Callable[[], object]], list[str]]
+
+
+@pytest.fixture
+def watching(monkeypatch: pytest.MonkeyPatch) -> Watching:
+    """Watch fake runs; the list gets the ids of those that are asked to stop."""
+
+    def fake(stopped: Callable[[], object]) -> list[str]:
+        asked: list[str] = []
+
+        def watched(layout: RunLayout, *_others: object) -> FakeRun:
+            return FakeRun(asked, layout.root.name, stopped)
+
+        monkeypatch.setattr(driver, "WatchedRun", watched)
+        return asked
+
+    return fake
+
+
+def begun(layout: SweepLayout, seed: int = 0, run: str = "") -> None:
+    """A run of the first trial that an earlier driver began."""
+    with JournalWriter(layout.journal) as journal:
+        journal.append(BEGUN, trial=1, seed=seed, name=f"n{seed}", point={"training.microbatch": 8})
+        if run:
+            journal.append(STARTED, trial=1, seed=seed, run=run)
 
 
 def driven(layout: SweepLayout) -> SweepDriver:
@@ -128,11 +192,11 @@ def test_an_error_in_an_extended_file_makes_no_trial_infeasible(
     base.write_text('[run]\nrecipe = "digits"\n[training]\nsteps = 9\n')
     path.write_text('extends = "base.toml"\n[sweep]\nmetric = "loss"\n')
     layout = begin_sweep(SweepStart(load_config(path), ("training.microbatch=8,16",)))
-    asked, driver = starting(PreflightError([MEMORY])), driven(layout)
+    asked, first = starting(PreflightError([MEMORY])), driven(layout)
     right = base.read_text()
     base.write_text(right + "stepps = 9\n")
     with pytest.raises(ConfigError, match="stepps"):
-        driver.drive()
+        first.drive()
     assert not asked
     base.write_text(right)
     assert driven(layout).drive().count(Outcome.INFEASIBLE) == 2
@@ -147,6 +211,18 @@ def test_a_node_that_does_not_answer_makes_no_trial_infeasible(
     starting(error)
     with pytest.raises(PlanError, match="does not answer"):
         driven(layout).drive()
+
+
+def test_a_sweep_resumed_while_its_runs_are_stopping_continues_them(
+    layout: SweepLayout, starting: Starting, watching: Watching
+) -> None:
+    begun(layout, run="r1")
+    request_stop(layout)
+    stopped = watching(lambda: request_resume(layout))
+    asked = starting(PreflightError([MEMORY]))
+    assert driven(layout).drive().count(Outcome.INFEASIBLE) == 2
+    assert stopped == ["r1"]
+    assert asked[0].loaded.config.name == f"toy {layout.suffix} #1 try 2 microbatch=8"
 
 
 def test_a_sweep_has_one_driver(layout: SweepLayout) -> None:

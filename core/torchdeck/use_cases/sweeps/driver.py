@@ -36,6 +36,7 @@ from torchdeck.sweeps.sweep_state import (
     JUDGED,
     PRUNING,
     STARTED,
+    STOPPING,
     SweepFollower,
     SweepState,
     plain_number,
@@ -139,7 +140,11 @@ class SweepDriver:
             if outcome is Outcome.COMPLETE and not watched.history:
                 outcome, why = Outcome.FAILED, watched.missing_metric()
             self._end(journal, key, outcome, watched, why)
-        elif run.pruned or self._state.is_stopping:
+        elif run.pruned or run.is_stopping:
+            watched.stop()
+        elif self._state.is_stopping:
+            # the sweep may be resumed before the run has stopped
+            journal.append(STOPPING, trial=key.trial, seed=key.seed)
             watched.stop()
 
     def _end(
@@ -158,7 +163,7 @@ class SweepDriver:
             steps=history[-1][0] if history else 0,
             history=[[step, plain_number(value)] for step, value in kept],
             why=why,
-            paused=self._state.is_stopping,
+            paused=self._state.is_stopping or self._state.trial(key.trial).runs[key.seed].is_stopping,
         )
 
     def _prune(self, journal: JournalWriter) -> None:
