@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,8 +18,10 @@ from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.check import PlanError, PreflightError, failed, problem
 from torchdeck.runs.run_state import RunState
+from torchdeck.sweeps.pruning import Pruner, Pruning
 from torchdeck.sweeps.sweep_layout import SweepLayout
-from torchdeck.sweeps.sweep_state import BEGUN, STARTED
+from torchdeck.sweeps.sweep_request import read_request, write_request
+from torchdeck.sweeps.sweep_state import BEGUN, PRUNING, STARTED
 from torchdeck.sweeps.trials import Outcome
 from torchdeck.use_cases.start import StartRequest
 from torchdeck.use_cases.sweeps import driver, trial_runs
@@ -223,6 +225,22 @@ def test_a_sweep_resumed_while_its_runs_are_stopping_continues_them(
     assert driven(layout).drive().count(Outcome.INFEASIBLE) == 2
     assert stopped == ["r1"]
     assert asked[0].loaded.config.name == f"toy {layout.suffix} #1 try 2 microbatch=8"
+
+
+def test_a_run_found_again_is_stopped_if_another_seed_of_its_trial_was_pruned(
+    layout: SweepLayout, starting: Starting, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = read_request(layout.request)
+    write_request(layout.request, replace(request, seeds=2, pruning=Pruning(Pruner.ASHA)))
+    begun(layout, 0, run="r0")
+    begun(layout, 1)
+    with JournalWriter(layout.journal) as journal:
+        journal.append(PRUNING, trial=1, seed=0, why="worse")
+    monkeypatch.setattr(trial_runs.TrialRuns, "find", lambda _self, _run: "r1")
+    starting(PreflightError([MEMORY]))
+    stopped = watching(lambda: None)
+    assert driven(layout).drive().count(Outcome.PRUNED) == 1
+    assert set(stopped) == {"r0", "r1"}
 
 
 def test_a_sweep_has_one_driver(layout: SweepLayout) -> None:

@@ -116,6 +116,7 @@ class SweepDriver:
                 if key not in self._watched:
                     self._watched[key] = self._watch(run.id)
             elif (found := self._runs.find(run)) is not None:
+                self._watched[key] = self._watch(found)
                 self._append(journal, STARTED, key, run=found)
             elif self._state.is_stopping:
                 self._append(journal, ENDED, key, outcome=str(Outcome.STOPPED), paused=True)
