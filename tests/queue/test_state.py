@@ -96,3 +96,14 @@ def test_an_entry_for_which_another_one_waits_is_not_removed_alone() -> None:
     with pytest.raises(QueueError, match="q2 is to start after q1"):
         queue.without(["q1"])
     assert queue.without(["q1", "q2"]).entries == ()
+
+
+def test_an_entry_must_not_wait_for_itself() -> None:
+    first, second, third = queue_of(0, 0, 0).entries
+    second = replace(second, after=(AfterRun("q1"), AfterRun(RUN)))
+    third = replace(third, after=(AfterRun("q2", Condition.SUCCEEDED), AfterRun("q1")))
+    queue = Queue((first, second, third))
+    queue.must_not_circle(third)
+    for run in ("q1", "q2", "q3"):
+        with pytest.raises(QueueError, match="q1 would wait for itself"):
+            queue.must_not_circle(replace(first, after=(AfterRun(run),)))

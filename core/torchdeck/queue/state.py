@@ -84,6 +84,18 @@ class Queue:
             self, entries=tuple(changed if each.id == changed.id else each for each in self.entries)
         )
 
+    def must_not_circle(self, entry: Entry) -> None:
+        """Raise QueueError if an entry would wait for itself, directly or through others."""
+        entries = {each.id: each for each in self.entries}
+        ahead, seen = [after.run for after in entry.after], set[str]()
+        while ahead:
+            first = ahead.pop()
+            if first == entry.id:
+                raise QueueError(f"{entry.id} would wait for itself", fix="another --after", key="--after")
+            if first in entries and first not in seen:
+                ahead += (after.run for after in entries[first].after)
+            seen.add(first)
+
     def without(self, ids: Collection[str]) -> Queue:
         """Return the queue without these entries.
 

@@ -75,11 +75,14 @@ def test_a_queued_run_file_does_not_change(command: CommandHere, tmp_path: Path)
 def test_an_entry_keeps_its_place_when_it_is_edited(command: CommandHere) -> None:
     for name in ("a", "b"):
         done(command, "add", "run.toml", "--set", f"name={name}", "--unchecked", "--priority", "1")
-    done(command, "edit", "q1", "--script", "train.py", "--after", "q2:succeeded", "--unchecked")
+    done(command, "edit", "q1", "--script", "train.py", "--after", "2:succeeded", "--unchecked")
     first, second = entries(command)
     assert (first["id"], first["name"], first["priority"], first["source"]) == ("q1", "train", 1, "")
     assert first["after"] == ["q2:succeeded"]
     assert second["name"] == "b"
+    refused = command.run("queue", "edit", "q2", "--after", "q1", "--unchecked")
+    assert "q2 would wait for itself" in refused.stderr
+    assert entries(command)[1]["after"] == []
 
 
 def test_order_pause_and_remove(command: CommandHere) -> None:

@@ -17,7 +17,7 @@ from torchdeck.queue.entry import AfterRun, Condition, DeviceOptions, Entry, Que
 from torchdeck.queue.queue_file import change_queue, read_queue
 from torchdeck.queue.scheduling.ask import Ask, Places
 from torchdeck.queue.scheduling.scheduler import Waiting, schedule
-from torchdeck.queue.state import Queue, QueueError, must_wait
+from torchdeck.queue.state import NoSuchEntryError, Queue, QueueError, must_wait
 from torchdeck.use_cases.queue.machines import MachineWatch, resolved
 from torchdeck.use_cases.ui import Phase, Ui, connector_for
 
@@ -96,7 +96,12 @@ def replace_entry(entry_id: str, request: AddRequest, home: Path, ui: Ui) -> Add
             note="",
         )
 
-    queue = change_queue(home, lambda queue: queue.with_entry(changed(queue.find(before.id))))
+    def change(queue: Queue) -> Queue:
+        entry = changed(queue.find(before.id))
+        queue.must_not_circle(entry)
+        return queue.with_entry(entry)
+
+    queue = change_queue(home, change)
     return Added(queue.find(before.id), plan, warnings)
 
 
@@ -146,9 +151,11 @@ def _after(text: str, home: Path) -> AfterRun:
         name, word = text, Condition.ENDED.value
     if word not in [*Condition]:
         raise QueueError(f"{word} is no way to end", fix="RUN or RUN:succeeded", key="--after")
-    queue = read_queue(home)
-    known = next((entry.id for entry in queue.entries if entry.id == name), None)
-    return AfterRun(known or RunRegistry(home).find(name).root.name, Condition(word))
+    try:
+        run = read_queue(home).find(name).id
+    except NoSuchEntryError:
+        run = RunRegistry(home).find(name).root.name
+    return AfterRun(run, Condition(word))
 
 
 def _possible(request: AddRequest, ask: Ask, home: Path, ui: Ui) -> tuple[LaunchPlan | None, tuple[str, ...]]:
