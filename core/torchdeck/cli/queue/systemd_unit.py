@@ -12,7 +12,7 @@ UNIT_NAME = "torchdeck-queue.service"
 
 def unit_text(home: Path, command: Sequence[str]) -> str:
     """Return the unit for the queue of `home`; `command` serves it, and begins with an absolute path."""
-    # KillMode=process: runs outlive their server
+    # KillMode=process: runs outlive their server; only ExecStart knows variables, so only there $ is escaped
     return f"""\
 # systemctl --user enable --now {UNIT_NAME}, once this file is ~/.config/systemd/user/{UNIT_NAME}.
 # `loginctl enable-linger` lets it run while you are not logged in.
@@ -22,7 +22,7 @@ Description=Torchdeck queue of {_escaped(str(home))}
 [Service]
 Type=exec
 Environment={_quoted(f"{HOME_VARIABLE}={home}")}
-ExecStart={" ".join(map(_quoted, command))}
+ExecStart={" ".join(_quoted(word).replace("$", "$$") for word in command)}
 KillMode=process
 Restart=on-failure
 RestartSec=10
@@ -33,8 +33,8 @@ WantedBy=default.target
 
 
 def _quoted(word: str) -> str:
-    """Return a word of a unit in quotes; neither specifiers nor variables in it take effect."""
-    text = _escaped(word).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    """Return a word of a unit in quotes; specifiers in it do not take effect."""
+    text = _escaped(word).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
 
 
