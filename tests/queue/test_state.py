@@ -52,6 +52,15 @@ def test_a_move_leaves_the_order_of_all_others(priorities: list[int], data: st.D
         assert after.index(moved) + 1 == after.index(target)
 
 
+def test_an_entry_that_lost_its_devices_has_its_place_again() -> None:
+    first, second, third = queue_of(0, 0, 0).entries
+    queue = Queue(
+        (replace(second, stage=Stage.RUNNING), replace(first, position=9), replace(third, position=8))
+    )
+    moved = queue.moved("q1", "q3")
+    assert order(moved.with_entry(moved.find("q2").waiting_again(""))) == ["q2", "q1", "q3"]
+
+
 def test_what_runs_is_not_moved() -> None:
     with pytest.raises(QueueError, match="q1 does not wait any more: it runs as") as refused:
         QUEUE.moved("q1", "q3")

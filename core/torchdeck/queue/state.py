@@ -69,8 +69,12 @@ class Queue:
 
     def waiting(self) -> list[Entry]:
         """Return the entries that wait, in the order in which they are considered."""
-        waiting = [entry for entry in self.entries if entry.stage is Stage.WAITING]
-        return sorted(waiting, key=lambda entry: (-entry.priority, entry.position, entry.number))
+        return [entry for entry in self._ordered() if entry.stage is Stage.WAITING]
+
+    def _ordered(self) -> list[Entry]:
+        """Return the entries that wait, and those that have devices and may wait again, in this order."""
+        active = [entry for entry in self.entries if not entry.is_over]
+        return sorted(active, key=lambda entry: (-entry.priority, entry.position, entry.number))
 
     def with_new(self, make: Callable[[str, int], Entry]) -> Queue:
         """Return the queue with a new entry at its end; `make` gets its id and its position."""
@@ -120,7 +124,7 @@ class Queue:
             QueueError: there is no such entry, or one of the two does not wait.
         """
         moved = must_wait(self.find(entry_id))
-        others = [entry for entry in self.waiting() if entry.id != moved.id]
+        others = [entry for entry in self._ordered() if entry.id != moved.id]
         if before is None:
             at = len(others)
         else:

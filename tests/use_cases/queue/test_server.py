@@ -25,7 +25,7 @@ from torchdeck.runs.home import torchdeck_home
 from torchdeck.use_cases.queue import server as server_module
 from torchdeck.use_cases.queue import starting
 from torchdeck.use_cases.queue.listing import list_queue
-from torchdeck.use_cases.queue.server import TRIES, QueueServer, ServerRunsError, serve
+from torchdeck.use_cases.queue.server import TRIES, QueueServer, ServerRunsError, pause_after, serve
 from torchdeck.use_cases.queue.starting import ChangedError, recover, start_entry
 from torchdeck.use_cases.ui import QuietUi
 
@@ -144,6 +144,33 @@ def test_the_end_of_a_run_ends_its_entry(
     server.look()
     entry = read_queue(home).find("q1")
     assert (entry.stage, entry.outcome) == (stage, outcome)
+
+
+def test_an_entry_that_loses_its_devices_again_waits_longer(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = replace(
+        WAITING, stage=Stage.RUNNING, run="20261123T191246Z-golden-bb7c16", places=(Place("localhost"),)
+    )
+    lost = RunNow("FAILED", is_over=True, refused=True)
+    losses: list[int] = []
+
+    def count(before: int) -> float:
+        losses.append(before)
+        return 60.0
+
+    monkeypatch.setattr(server_module, "pause_after", count)
+    server = QueueServer(home, QuietUi(), lambda _text: None)
+    monkeypatch.setattr(server._runs, "look", lambda ids: dict.fromkeys(ids, lost))
+    for _ in range(3):
+        put(home, running)
+        server.look()
+    assert losses == [0, 1, 2]
+
+
+def test_pauses_double_up_to_an_hour() -> None:
+    pauses = [pause_after(losses) for losses in (0, 1, 2, 5, 6, 5000)]
+    assert pauses == [60.0, 120.0, 240.0, 1920.0, 3600.0, 3600.0]
 
 
 def test_one_server_per_home_and_its_decisions_are_listed(

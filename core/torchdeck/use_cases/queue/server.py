@@ -38,6 +38,8 @@ TICK = 2.0
 """Seconds between two looks."""
 AGAIN_AFTER = 60.0
 """Seconds before a start that was refused is tried again."""
+LONGEST_PAUSE = 3600.0
+"""Most seconds before an entry is tried again that lost its devices to another run: the pause doubles."""
 TRIES = 3
 """Refused starts after which an entry is paused."""
 
@@ -137,6 +139,8 @@ class QueueServer:
         self._names: frozenset[str] = frozenset()
         self._decided: tuple[Situation, Schedule] | None = None
         self._refused: dict[str, _Refused] = {}
+        self._losses: dict[str, int] = {}
+        """Entry → how often another run was faster."""
         self._controllers: list[DetachedProcess] = []
         self._problems: tuple[str, ...] = ()
 
@@ -214,8 +218,10 @@ class QueueServer:
 
         change_queue(self._home, change)
         for entry in ended:
+            losses = self._losses.pop(entry.id, 0)
             if not entry.is_over:
-                self._refused[entry.id] = _Refused(0, time.monotonic() + AGAIN_AFTER, entry.note)
+                self._losses[entry.id] = losses + 1
+                self._refused[entry.id] = _Refused(0, time.monotonic() + pause_after(losses), entry.note)
             what = f"is over: {entry.outcome}" if entry.is_over else f"waits again: {entry.note}"
             self._report(f"{entry.id} ({entry.name}) {what}")
         return True
@@ -284,6 +290,11 @@ class QueueServer:
         change_queue(self._home, pause)
         self._refused.pop(entry.id)
         self._report(f"{entry.id} ({entry.name}) is paused, as it could not start: {why}")
+
+
+def pause_after(losses: int) -> float:
+    """Return the pause in seconds of an entry that lost its devices, after so many earlier losses."""
+    return min(LONGEST_PAUSE, AGAIN_AFTER * 2.0 ** min(losses, 10))
 
 
 def _ended(entry: Entry, run: RunNow | None) -> Entry | None:
