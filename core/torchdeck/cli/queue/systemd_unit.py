@@ -13,9 +13,13 @@ UNIT_NAME = "torchdeck-queue.service"
 def unit_text(home: Path, command: Sequence[str]) -> str:
     """Return the unit for the queue of `home`; `command` serves it, and begins with an absolute path."""
     # KillMode=process: runs outlive their server; only ExecStart knows variables, so only there $ is escaped
+    comments = (
+        f"# systemctl --user enable --now {UNIT_NAME}, once this file is ~/.config/systemd/user/{UNIT_NAME}.",
+        "# `loginctl enable-linger` lets it run while you are not logged in.",
+    )
     return f"""\
-# systemctl --user enable --now {UNIT_NAME}, once this file is ~/.config/systemd/user/{UNIT_NAME}.
-# `loginctl enable-linger` lets it run while you are not logged in.
+{comments[0]}
+{comments[1]}
 [Unit]
 Description=Torchdeck queue of {_escaped(str(home))}
 
