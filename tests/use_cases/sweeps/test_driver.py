@@ -18,15 +18,16 @@ from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.check import PlanError, PreflightError, failed, problem
 from torchdeck.runs.run_state import RunState
+from torchdeck.sweeps.decisions import RunKey
 from torchdeck.sweeps.pruning import Pruner, Pruning
 from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import read_request, write_request
-from torchdeck.sweeps.sweep_state import BEGUN, PRUNING, STARTED
+from torchdeck.sweeps.sweep_state import BEGUN, PRUNING, STARTED, SweepState
 from torchdeck.sweeps.trials import Outcome
 from torchdeck.use_cases.start import StartRequest
 from torchdeck.use_cases.sweeps import driver, trial_runs
 from torchdeck.use_cases.sweeps.begin import SweepStart, begin_sweep
-from torchdeck.use_cases.sweeps.changes import request_resume, request_stop
+from torchdeck.use_cases.sweeps.changes import extend, request_resume, request_stop
 from torchdeck.use_cases.sweeps.driver import SweepBusyError, SweepDriver
 from torchdeck.use_cases.sweeps.kept_logins import KeptLogins
 from torchdeck.use_cases.sweeps.listing import look_at
@@ -241,6 +242,20 @@ def test_a_run_found_again_is_stopped_if_another_seed_of_its_trial_was_pruned(
     stopped = watching(lambda: None)
     assert driven(layout).drive().count(Outcome.PRUNED) == 1
     assert set(stopped) == {"r0", "r1"}
+
+
+def test_an_extension_after_the_last_look_of_a_driver_is_taken_up(
+    layout: SweepLayout, starting: Starting
+) -> None:
+    asked = starting(PreflightError([MEMORY]))
+
+    def report(state: SweepState, _run: RunKey) -> None:
+        if state.count(Outcome.INFEASIBLE) == 2 and state.most == 2:
+            extend(layout, 1, ["training.microbatch=8,16,32"])
+
+    state = SweepDriver(layout, QuietUi(), report, poll=0.001).drive()
+    assert state.count(Outcome.INFEASIBLE) == 3
+    assert len(asked) == 3
 
 
 def test_a_sweep_has_one_driver(layout: SweepLayout) -> None:

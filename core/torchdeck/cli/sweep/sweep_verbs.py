@@ -81,11 +81,14 @@ def extend(args: argparse.Namespace) -> int:
     """Add trials or change values; drive the sweep unless another process does."""
     layout = find_sweep(torchdeck_home(), args.id)
     extend_sweep(layout, args.trials, args.over)
-    if look_at(layout).is_driven:
-        if not args.json:
-            print(f"sweep {layout.id} is running and takes it up")
-        return SUCCEEDED
-    return _leave(layout, as_json=args.json) if args.detach else _drive(layout, as_json=args.json)
+    try:
+        if not look_at(layout).is_driven:
+            return _leave(layout, as_json=args.json) if args.detach else _drive(layout, as_json=args.json)
+    except SweepBusyError:  # another process began to drive it meanwhile
+        pass
+    if not args.json:
+        print(f"sweep {layout.id} is running and takes it up")
+    return SUCCEEDED
 
 
 @_reports_refusals

@@ -85,9 +85,18 @@ class SweepDriver:
             Refusal: a run cannot be started for a reason that has nothing to do with its values.
             OSError: the files of the sweep cannot be written.
         """
+        if not self._drive_once():
+            raise SweepBusyError(f"another process drives sweep {self._layout.id}")
+        # whoever extends a sweep leaves it to the process that holds the lock, even if that is about to end
+        while self._has_more() and self._drive_once():
+            pass
+        return self._state
+
+    def _drive_once(self) -> bool:
+        """Drive until nothing is left to do; return False if another process does."""
         lock = try_lock(self._layout.lock, {"pid": os.getpid()})
         if lock is None:
-            raise SweepBusyError(f"another process drives sweep {self._layout.id}")
+            return False
         with ExitStack() as stack:
             stack.callback(os.close, lock)
             journal = stack.enter_context(JournalWriter(self._layout.journal))
@@ -95,7 +104,11 @@ class SweepDriver:
             while self._step(journal):
                 self._ui.check()
                 time.sleep(self._poll)
-        return self._state
+        return True
+
+    def _has_more(self) -> bool:
+        self._state = self._follower.refresh()
+        return bool(self._state.active) or has_work(self._state)
 
     def _step(self, journal: JournalWriter) -> bool:
         """Look at everything once; return whether the sweep continues."""
