@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchdeck.cli.sweep.trial_table import trial_table
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.journal import Event, JournalWriter
 from torchdeck.sweeps.decisions import (
@@ -260,6 +261,26 @@ def test_a_sweep_of_which_all_trials_fail_ends_early() -> None:
         story.begin()
         story.end(number, None, outcome=Outcome.FAILED)
     assert next_start(story.state) is None
+
+
+def test_a_damaged_line_hides_only_its_own_trial() -> None:
+    story = Story(over=("lr=1,2,3,4,5",), trials=5)
+    story.begin()
+    story.end(1, 5.0)
+    story.event(STARTED, 2, run="r2")  # the line of its beginning is damaged
+    story.end(2, 1.0)
+    story.event(BEGUN, 3, name="n3", point={"lr": 3})
+    story.event(STARTED, 3, run="r3")
+    story.end(3, 4.0)
+    state = story.state
+    assert [trial.outcome for trial in state.trials] == [Outcome.COMPLETE, Outcome.FAILED, Outcome.COMPLETE]
+    assert state.trial(2).runs[0].why == "its record is damaged"
+    assert state.values == {1: 5.0, 3: 4.0}
+    assert state.best is state.trial(3)
+    start = next_start(state)
+    assert start is not None
+    assert start.trial == 4
+    assert [line.split() for line in trial_table(state)][2] == ["2", "failed", "0"]
 
 
 fields = st.dictionaries(

@@ -106,10 +106,14 @@ class SweepHistory:
     def driver_event(self, event: Event) -> None:
         """Take an event of the journal."""
         fields, number = event.fields, typed.whole(event.fields, "trial")
-        if number is None or not 1 <= number <= len(self._trials) + 1:
+        if number is None or not 1 <= number <= MOST_TRIALS:
             return
-        known = self._trials.get(number)
-        trial = known or Trial(number, typed.mapping(fields, "point"), seeds=self._request.seeds)
+        trial = self._trials.get(number)
+        if trial is None:
+            point = typed.mapping(fields, "point")
+            if event.name != BEGUN or not point:
+                return
+            trial = Trial(number, point, seeds=self._request.seeds)
         if event.name == INFEASIBLE:
             started = {seed: run for seed, run in trial.runs.items() if run.id}
             why = typed.text(fields, "why") or "it cannot run"
@@ -154,9 +158,16 @@ class SweepHistory:
     @property
     def state(self) -> SweepState:
         """The current state."""
-        trials = tuple(self._trials[number] for number in sorted(self._trials))
+        numbers = range(1, max(self._trials, default=0) + 1)
+        trials = tuple(self._trials.get(number) or _unreadable(number) for number in numbers)
         space = tuple(self._space.values())
         return SweepState(self._id, self._request, space, trials, self._most, self._is_stopping)
+
+
+def _unreadable(number: int) -> Trial:
+    """Return what stands for a trial whose beginning is damaged in the journal."""
+    run = TrialRun(0, "", 0.0, outcome=Outcome.FAILED, why="its record is damaged")
+    return Trial(number, {}, {0: run})
 
 
 def _parameters(texts: Sequence[str]) -> list[Parameter]:

@@ -32,4 +32,6 @@ def _row(trial: Trial, names: list[str], best: str) -> tuple[str, ...]:
 
 
 def _cell(value: object) -> str:
+    if value is None:  # the record of the trial is damaged
+        return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
