@@ -14,8 +14,9 @@ from torchdeck.sweeps.goal import Goal
 from torchdeck.sweeps.pruning import Pruner, Pruning
 from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import read_request
-from torchdeck.sweeps.sweep_state import BEGUN, ENDED, INFEASIBLE, STARTED
+from torchdeck.sweeps.sweep_state import BEGUN, ENDED, INFEASIBLE, STARTED, SweepFollower
 from torchdeck.use_cases.sweeps.begin import SweepStart, begin_sweep, sweep_request
+from torchdeck.use_cases.sweeps.changes import extend
 
 RUN = '[run]\nscript = "train.py"\nargs = ["{lr}"]\n'
 
@@ -138,6 +139,25 @@ def test_overrides_with_paths_do_not_depend_on_the_folder(
     config = read_request(layout.request).file.loaded().config
     assert config.run.script == str(run_file.parent / "other.py")
     assert config.run.interpreter == "python3"
+
+
+def test_varied_paths_do_not_depend_on_the_folder_of_the_driver(
+    run_file: Path, monkeypatch: pytest.MonkeyPatch, torchdeck_home: Path
+) -> None:
+    """Those of the table are relative to the run file, those of the command line to the current folder."""
+    here, files = run_file.parent / "here", run_file.parent
+    here.mkdir()
+    monkeypatch.chdir(here)
+    run_file.write_text(RUN + '[sweep]\nmetric = "loss"\nover = ["run.script=a.py,b.py"]\n')
+    of_table = sweep_request(SweepStart(load_config(run_file), ("lr=1,2",)))
+    assert of_table.over == (f'run.script="{files}/a.py","{files}/b.py"', "lr=1,2")
+    given = SweepStart(load_config(run_file), ("run.script=a.py,/x/b.py",), home=torchdeck_home)
+    layout = begin_sweep(given)
+    assert read_request(layout.request).over == (f'run.script="{here}/a.py","/x/b.py"',)
+    extend(layout, 1, ["run.script=a.py,c.py"])
+    monkeypatch.chdir("/")
+    values = [parameter.domain.ends for parameter in SweepFollower(layout).refresh().space]
+    assert values == [(f"{here}/a.py", f"{here}/c.py")]
 
 
 def test_the_table_of_the_run_file_has_the_same_options(run_file: Path) -> None:

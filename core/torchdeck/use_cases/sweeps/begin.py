@@ -8,20 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.config.keys import all_keys
-from torchdeck.config.loader import LoadedConfig, absolute
-from torchdeck.config.overrides import Override, parse_override
+from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.contract.layout import Home
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.folders.run_directory import new_run_id
 from torchdeck.runs.home import torchdeck_home
 from torchdeck.sweeps.goal import goal_of
+from torchdeck.sweeps.path_values import absolute_override, absolute_parameter
 from torchdeck.sweeps.pruning import Pruner, Pruning
 from torchdeck.sweeps.strategies import Strategy, most_trials, usual_strategy
 from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import SweepRequest, write_request
-from torchdeck.sweeps.swept_file import SweptFile, check_seeds, override, read_space
+from torchdeck.sweeps.swept_file import SweptFile, check_seeds, read_space
 from torchdeck.sweeps.tpe_points import check_optuna
 
 
@@ -63,9 +62,14 @@ def begin_sweep(start: SweepStart) -> SweepLayout:
 def sweep_request(start: SweepStart) -> SweepRequest:
     """Return the checked request of a sweep. Raises ConfigError with what is wrong."""
     loaded, options = start.loaded, start.loaded.config.sweep
-    overrides = _resolved(start.overrides if start.is_file else (), Path.cwd())
+    given = start.overrides if start.is_file else ()
+    overrides = tuple(absolute_override(text, Path.cwd()) for text in given)
     file = SweptFile(loaded.text, loaded.path, start.is_file, overrides)
-    over = _joined(options.over, start.over)
+    folder = loaded.path.absolute().parent if start.is_file else Path.cwd()
+    over = _joined(
+        [absolute_parameter(text, folder) for text in options.over],
+        [absolute_parameter(text, Path.cwd()) for text in start.over],
+    )
     space = read_space(over, file)
     if options.metric is None:
         problem = Problem(
@@ -92,25 +96,6 @@ def _joined(table: Sequence[str], added: Sequence[str]) -> tuple[str, ...]:
     """Return the parameters of the table without those that are given again, and then the added ones."""
     names = {text.partition("=")[0].strip() for text in added}
     return (*(text for text in table if text.partition("=")[0].strip() not in names), *added)
-
-
-def _resolved(overrides: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """Return overrides with absolute paths: the sweep may be resumed in another folder."""
-    found = []
-    for text in overrides:
-        parsed = parse_override(text)
-        key = all_keys().get(parsed.path) if isinstance(parsed, Override) else None
-        if isinstance(parsed, Override) and key is not None and key.is_path and _is_path(parsed):
-            text = override(".".join(parsed.path), absolute(parsed.value, str(folder)))
-        found.append(text)
-    return tuple(found)
-
-
-def _is_path(given: Override) -> bool:
-    from torchdeck.config.loader import WORDS
-
-    is_command = given.path == ("run", "interpreter") and "/" not in str(given.value)
-    return isinstance(given.value, str) and given.value not in WORDS.get(given.path, ()) and not is_command
 
 
 def _written(request: SweepRequest, name: str, home: Path) -> SweepLayout:

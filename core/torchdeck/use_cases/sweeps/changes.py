@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torchdeck.config.problems import ConfigError, Problem
@@ -12,6 +13,7 @@ from torchdeck.contract.lock_file import changing
 from torchdeck.contract.refusal import Refusal
 from torchdeck.sweeps.decisions import has_work
 from torchdeck.sweeps.parameter import OPTION, Parameter
+from torchdeck.sweeps.path_values import absolute_parameter
 from torchdeck.sweeps.strategies import MOST_TRIALS, check_strategy
 from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_state import EXTENDED, RESUMED, STOP, VARIED, SweepFollower, SweepState
@@ -45,6 +47,7 @@ def extend(layout: SweepLayout, trials: int, over: Sequence[str] = ()) -> None:
         Refusal: no new point is left, or the change cannot be written.
     """
     state = SweepFollower(layout).refresh()
+    over = [absolute_parameter(text, Path.cwd()) for text in over]
     if not trials and not over:
         raise Refusal("neither trials nor values are given", fix="--trials N, or --over KEY=VALUES")
     if state.most + trials > MOST_TRIALS:
@@ -57,7 +60,7 @@ def extend(layout: SweepLayout, trials: int, over: Sequence[str] = ()) -> None:
             fix="more trials with --trials, and for a grid or zip other values with --over",
         )
     if over:
-        _change(layout, VARIED, over=list(over))
+        _change(layout, VARIED, over=over)
     if trials:
         _change(layout, EXTENDED, trials=trials)
 
