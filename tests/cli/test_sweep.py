@@ -16,7 +16,8 @@ from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import read_request
 from torchdeck.sweeps.sweep_state import BEGUN, ENDED, INFEASIBLE, STARTED, SweepFollower
 from torchdeck.use_cases.sweeps.begin import SweepStart, begin_sweep, sweep_request
-from torchdeck.use_cases.sweeps.changes import extend
+from torchdeck.use_cases.sweeps.changes import extend, request_resume
+from torchdeck.use_cases.sweeps.listing import look_at
 
 RUN = '[run]\nscript = "train.py"\nargs = ["{lr}"]\n'
 
@@ -158,6 +159,21 @@ def test_varied_paths_do_not_depend_on_the_folder_of_the_driver(
     monkeypatch.chdir("/")
     values = [parameter.domain.ends for parameter in SweepFollower(layout).refresh().space]
     assert values == [(f"{here}/a.py", f"{here}/c.py")]
+
+
+def test_a_failed_sweep_can_be_resumed_and_extended(run_file: Path, torchdeck_home: Path) -> None:
+    loaded = load_config(run_file, ["sweep.metric=loss"])
+    layout = begin_sweep(SweepStart(loaded, ("lr=1,2,3,4",), home=torchdeck_home))
+    with JournalWriter(layout.journal) as journal:
+        for trial in (1, 2, 3):
+            journal.append(BEGUN, trial=trial, seed=0, name="n", point={"lr": trial})
+            journal.append(ENDED, trial=trial, seed=0, outcome="failed")
+    assert look_at(layout).status == "failed"
+    request_resume(layout)
+    assert look_at(layout).status == "interrupted"
+    layout.changes.unlink()
+    extend(layout, 1)
+    assert look_at(layout).status == "interrupted"
 
 
 def test_the_table_of_the_run_file_has_the_same_options(run_file: Path) -> None:

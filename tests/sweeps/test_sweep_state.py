@@ -18,6 +18,7 @@ from torchdeck.sweeps.decisions import (
     RunKey,
     Start,
     has_work,
+    is_hopeless,
     next_continued,
     next_start,
     rungs_to_note,
@@ -261,6 +262,27 @@ def test_a_sweep_of_which_all_trials_fail_ends_early() -> None:
         story.begin()
         story.end(number, None, outcome=Outcome.FAILED)
     assert next_start(story.state) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"), [(RESUMED, {}), (EXTENDED, {"trials": 2}), (VARIED, {"over": ["lr=4,5,6,7"]})]
+)
+def test_a_sweep_of_which_all_trials_failed_continues_if_it_is_asked_to(
+    name: str, fields: dict[str, Any]
+) -> None:
+    story = Story(over=("lr=1,2,3,4,5,6,7",), trials=7)
+    for number in range(1, HOPELESS + 1):
+        story.begin()
+        story.end(number, None, outcome=Outcome.FAILED)
+    story.history.change(Event(name, 2.0, 2.0, fields))
+    assert not is_hopeless(story.state)
+    start = next_start(story.state)
+    assert start is not None
+    assert start.trial == HOPELESS + 1
+    for number in range(HOPELESS + 1, 2 * HOPELESS + 1):
+        story.history.driver_event(Event(BEGUN, 3.0, 3.0, {"trial": number, "point": {"lr": number}}))
+        story.end(number, None, outcome=Outcome.FAILED)
+    assert is_hopeless(story.state)
 
 
 def test_a_damaged_line_hides_only_its_own_trial() -> None:

@@ -12,7 +12,7 @@ from torchdeck.sweeps.tpe_points import tpe_point
 from torchdeck.sweeps.trials import Outcome
 
 HOPELESS = 3
-"""Failed trials without a complete one after which no further one is started."""
+"""Failed trials without a complete one after which no further one is started, unless the user asks for it."""
 
 
 class Start(NamedTuple):
@@ -85,8 +85,10 @@ def has_work(state: SweepState) -> bool:
 
 
 def is_hopeless(state: SweepState) -> bool:
-    """Return whether all trials so far have failed: a further one would, too."""
-    return state.count(Outcome.FAILED) >= HOPELESS and not state.count(Outcome.COMPLETE)
+    """Return whether all trials since the last request have failed: a further one would, too."""
+    failed = [trial for trial in state.trials if trial.outcome is Outcome.FAILED]
+    since = sum(trial.begun > state.asked for trial in failed)
+    return since >= HOPELESS and not state.count(Outcome.COMPLETE)
 
 
 def runs_to_prune(state: SweepState, live: Mapping[RunKey, History]) -> dict[RunKey, str]:

@@ -48,6 +48,8 @@ class SweepState:
     """Number of trials asked for."""
     is_stopping: bool = False
     """The last request was to stop."""
+    asked: float = 0.0
+    """Unix seconds of the last request to continue, extend or vary; 0: there was none."""
 
     @property
     def goal(self) -> Goal:
@@ -102,6 +104,7 @@ class SweepHistory:
         self._space = {each.name: each for each in _parameters(request.over)}
         self._most = request.trials
         self._is_stopping = False
+        self._asked = 0.0
 
     def driver_event(self, event: Event) -> None:
         """Take an event of the journal."""
@@ -154,6 +157,8 @@ class SweepHistory:
         elif event.name == VARIED:
             self._space |= {each.name: each for each in _parameters(typed.texts(event.fields, "over"))}
         self._is_stopping = event.name == STOP
+        if event.name in (EXTENDED, VARIED, RESUMED):
+            self._asked = event.time
 
     @property
     def state(self) -> SweepState:
@@ -161,7 +166,7 @@ class SweepHistory:
         numbers = range(1, max(self._trials, default=0) + 1)
         trials = tuple(self._trials.get(number) or _unreadable(number) for number in numbers)
         space = tuple(self._space.values())
-        return SweepState(self._id, self._request, space, trials, self._most, self._is_stopping)
+        return SweepState(self._id, self._request, space, trials, self._most, self._is_stopping, self._asked)
 
 
 def _unreadable(number: int) -> Trial:

@@ -102,6 +102,11 @@ class Trial:
         return judged(values).mean if values else None
 
     @property
+    def begun(self) -> float:
+        """Unix seconds of the decision to start its last run; 0: unknown."""
+        return max((run.begun for run in self.runs.values()), default=0.0)
+
+    @property
     def steps(self) -> int:
         """Steps of all its runs that are over."""
         return sum(run.steps for run in self.runs.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.lock_file import changing
 from torchdeck.contract.refusal import Refusal
-from torchdeck.sweeps.decisions import has_work
+from torchdeck.sweeps.decisions import has_work, is_hopeless
 from torchdeck.sweeps.parameter import OPTION, Parameter
 from torchdeck.sweeps.path_values import absolute_parameter
 from torchdeck.sweeps.strategies import MOST_TRIALS, check_strategy
@@ -29,8 +30,9 @@ def request_stop(layout: SweepLayout) -> None:
 
 
 def request_resume(layout: SweepLayout) -> None:
-    """Ask for the rest of a sweep that was stopped or interrupted. Raises Refusal."""
-    if SweepFollower(layout).refresh().is_stopping:
+    """Ask for the rest of a sweep that was stopped or interrupted, or failed. Raises Refusal."""
+    state = SweepFollower(layout).refresh()
+    if state.is_stopping or is_hopeless(state):
         _change(layout, RESUMED)
 
 
@@ -53,7 +55,7 @@ def extend(layout: SweepLayout, trials: int, over: Sequence[str] = ()) -> None:
     if state.most + trials > MOST_TRIALS:
         raise Refusal(f"a sweep has at most {MOST_TRIALS:,} trials, this one {state.most:,}")
     space = _varied(state, over) if over else state.space
-    after = replace(state, space=space, most=state.most + trials, is_stopping=False)
+    after = replace(state, space=space, most=state.most + trials, is_stopping=False, asked=time.time())
     if not state.active and not has_work(after):
         raise Refusal(
             f"sweep {layout.id} has nothing left to try",
