@@ -39,6 +39,7 @@ def test_a_server_is_started_once_and_stopped(home: Path) -> None:
     assert "serving the queue" in Home(home).queue_log.read_text()
 
 
+@pytest.mark.processes
 def test_a_server_that_ends_at_once_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_process, "COMMAND", ("-c", "raise SystemExit('no room')"))
     with pytest.raises(QueueError) as refused:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
+
+if TYPE_CHECKING:
+    from torchdeck.metrics import RunMetrics
+    from torchdeck.metrics.series import Owner
 
 
 def metric_window(
@@ -21,12 +25,11 @@ def metric_window(
         Refusal: the run has no metric of this name.
         OSError: a file cannot be read.
     """
-    from torchdeck.metrics import RunMetrics, rows_between
-    from torchdeck.metrics.export.formats import json_number
+    from torchdeck.metrics import RunMetrics
 
     metrics = RunMetrics(layout.root)
     metrics.refresh()
-    owners: list[int | str] = [*metrics.ranks(name), *metrics.nodes(name)]
+    owners: list[Owner] = [*metrics.ranks(name), *metrics.nodes(name)]
     if not owners:
         known = ", ".join([*metrics.names(), *metrics.system_names()]) or "none yet"
         raise Refusal(f"run {layout.root.name} has no metric {name!r}", f"it has {known}")
@@ -38,37 +41,37 @@ def metric_window(
             continue
         begin = extent[0] if first is None else float(first)
         end = extent[1] if last is None else float(last)
-        if end < begin:
-            continue
-        value: dict[str, Any] = {"rank" if isinstance(owner, int) else "node": owner}
-        rows = rows_between(metrics, name, owner, begin, end, most=most)
-        if rows is None:
-            window = metrics.window(name, owner, begin, end, most)
-            value["ranges"] = [
-                {
-                    "from": lower,
-                    "to": upper,
-                    "rows": count,
-                    "low": json_number(low),
-                    "high": json_number(high),
-                }
-                for lower, upper, count, low, high in zip(
-                    window.edges[:-1].tolist(),
-                    window.edges[1:].tolist(),
-                    window.counts.tolist(),
-                    window.low.tolist(),
-                    window.high.tolist(),
-                    strict=True,
-                )
-                if count
-            ]
-        else:
-            inside = rows.picked((rows.steps >= begin) & (rows.steps <= end))
-            value["rows"] = [
-                {"step": step, "time": time, "value": json_number(number)}
-                for step, time, number in zip(
-                    inside.steps.tolist(), inside.times.tolist(), inside.values.tolist(), strict=True
-                )
-            ]
-        found.append(value)
+        if begin <= end:
+            whose = {"rank" if isinstance(owner, int) else "node": owner}
+            found.append({**whose, **_values(metrics, name, owner, (begin, end), most)})
     return found
+
+
+def _values(
+    metrics: RunMetrics, name: str, owner: Owner, span: tuple[float, float], most: int
+) -> dict[str, Any]:
+    """Return `rows` in a span of steps, or `ranges` if there are more than `most` rows."""
+    from torchdeck.metrics import rows_between
+    from torchdeck.metrics.export.formats import json_number
+
+    begin, end = span
+    rows = rows_between(metrics, name, owner, begin, end, most=most)
+    if rows is not None:
+        inside = rows.picked((rows.steps >= begin) & (rows.steps <= end))
+        columns = (inside.steps.tolist(), inside.times.tolist(), inside.values.tolist())
+        return {
+            "rows": [
+                {"step": step, "time": time, "value": json_number(value)}
+                for step, time, value in zip(*columns, strict=True)
+            ]
+        }
+    window = metrics.window(name, owner, begin, end, most)
+    edges, counts = window.edges.tolist(), window.counts.tolist()
+    parts = zip(edges[:-1], edges[1:], counts, window.low.tolist(), window.high.tolist(), strict=True)
+    return {
+        "ranges": [
+            {"from": lower, "to": upper, "rows": count, "low": json_number(low), "high": json_number(high)}
+            for lower, upper, count, low, high in parts
+            if count
+        ]
+    }
