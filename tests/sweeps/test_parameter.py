@@ -52,6 +52,7 @@ def test_a_spelling_means_these_values(text: str, domain: Any) -> None:
         ("lr=1..2:cubic", "not a range"),
         ("x=0.5..3:int", "not whole"),
         ("lr=1,1.0", "twice"),
+        ("a=nan,1", "nan is no value"),
         ("lr=[1", "not valid TOML"),
         ("lr=1,,2", "nothing after ="),
     ],

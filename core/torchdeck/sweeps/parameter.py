@@ -160,6 +160,8 @@ def _choices(name: str, text: str) -> Choices | Problem:
         parsed = parse_override(f"{name}={item}")
         if not isinstance(parsed, Override):
             return Problem(name, OPTION, None, parsed.wrong, parsed.right)
+        if isinstance(parsed.value, float) and math.isnan(parsed.value):
+            return Problem(name, OPTION, None, "nan is no value to try", "numbers, true, texts, lists")
         if any(is_same(parsed.value, value) for value in values):
             return Problem(name, OPTION, None, f"{shown(parsed.value)} occurs twice", "each value once")
         values.append(parsed.value)

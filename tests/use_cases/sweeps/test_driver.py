@@ -17,13 +17,15 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.check import PlanError, PreflightError, failed, problem
+from torchdeck.runs.folders.run_directory import new_run_id
 from torchdeck.runs.run_state import RunState
 from torchdeck.sweeps.decisions import RunKey
+from torchdeck.sweeps.goal import Goal
 from torchdeck.sweeps.pruning import Pruner, Pruning
 from torchdeck.sweeps.sweep_layout import SweepLayout
 from torchdeck.sweeps.sweep_request import read_request, write_request
 from torchdeck.sweeps.sweep_state import BEGUN, PRUNING, STARTED, SweepState
-from torchdeck.sweeps.trials import Outcome
+from torchdeck.sweeps.trials import Outcome, TrialRun
 from torchdeck.use_cases.start import StartRequest
 from torchdeck.use_cases.sweeps import driver, trial_runs
 from torchdeck.use_cases.sweeps.begin import SweepStart, begin_sweep
@@ -36,6 +38,8 @@ from torchdeck.use_cases.ui import QuietUi, Ui
 MEMORY = failed("memory", "localhost", "ranks need 90 GiB", "a smaller batch")
 DISK = failed("disk", "localhost", "the disk is full", "make room")
 
+SHORT = "short"
+"""Id of a fake run that succeeds at once."""
 Starting = Callable[[Exception], list[StartRequest]]
 
 
@@ -71,6 +75,7 @@ class FakeView:
     """What the driver reads of a run."""
 
     state: RunState
+    name: str = ""
     why: str = ""
 
     @property
@@ -91,7 +96,12 @@ class FakeRun:
     is_gone = False
 
     def look(self) -> FakeView:
-        return FakeView(RunState.CANCELLED if self.id in self.asked else RunState.RUNNING)
+        if self.id in self.asked:
+            return FakeView(RunState.CANCELLED)
+        return FakeView(RunState.SUCCEEDED if self.id == SHORT else RunState.RUNNING)
+
+    def missing_value(self) -> str:
+        return "it has no loss@1000"
 
     def stop(self) -> None:
         self.asked.append(self.id)
@@ -256,6 +266,31 @@ def test_an_extension_after_the_last_look_of_a_driver_is_taken_up(
     state = SweepDriver(layout, QuietUi(), report, poll=0.001).drive()
     assert state.count(Outcome.INFEASIBLE) == 3
     assert len(asked) == 3
+
+
+def test_a_run_that_ended_before_the_step_that_counts_has_failed(
+    layout: SweepLayout, starting: Starting, watching: Watching
+) -> None:
+    request = read_request(layout.request)
+    write_request(layout.request, replace(request, goal=Goal("loss@1000")))
+    begun(layout, run=SHORT)
+    watching(lambda: None)
+    starting(PreflightError([MEMORY]))
+    state = driven(layout).drive()
+    assert state.trial(1).outcome is Outcome.FAILED
+    assert state.trial(1).runs[0].why == "it has no loss@1000"
+
+
+def test_a_run_is_found_again_after_the_clock_was_set(
+    layout: SweepLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = trial_runs.TrialRuns(layout, read_request(layout.request), QuietUi())
+    begun_at = 1_790_000_000.0
+    run_id = new_run_id("toy #1", begun_at - 1800)
+    layout.home.run(run_id).root.mkdir(parents=True)
+    monkeypatch.setattr(trial_runs, "open_run_directory", RunLayout)
+    monkeypatch.setattr(trial_runs, "read_run", lambda _layout: FakeView(RunState.RUNNING, "toy #1"))
+    assert runs.find(TrialRun(0, "toy #1", begun_at)) == run_id
 
 
 def test_a_sweep_has_one_driver(layout: SweepLayout) -> None:

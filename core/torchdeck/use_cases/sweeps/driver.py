@@ -151,8 +151,8 @@ class SweepDriver:
         if view.is_over:
             outcome = outcome_of(view, run)
             why = view.why
-            if outcome is Outcome.COMPLETE and not watched.history:
-                outcome, why = Outcome.FAILED, watched.missing_metric()
+            if outcome is Outcome.COMPLETE and self._state.goal.value_of(watched.history) is None:
+                outcome, why = Outcome.FAILED, watched.missing_value()
             self._end(journal, key, outcome, watched, why)
         elif run.pruned or run.is_stopping:
             watched.stop()

@@ -28,7 +28,7 @@ from torchdeck.use_cases.ui import Ui
 
 REVEAL_LIMIT = 10.0
 """Seconds for a run that was being made when the driver died to appear."""
-_CLOCK_SLACK = 60.0
+_CLOCK_SLACK = 3600.0
 """Seconds by which the id of a run may be older than the decision to start it."""
 TAG = "sweep:"
 """Beginning of the tag that all runs of a sweep have; the sweep's id follows."""

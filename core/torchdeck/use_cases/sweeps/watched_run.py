@@ -93,8 +93,11 @@ class WatchedRun:
         points = dict(zip(rows.steps.tolist(), rows.values.tolist(), strict=True))
         self.history = tuple(sorted(points.items()))
 
-    def missing_metric(self) -> str:
-        """Return a clause that the run has no such metric, with those that it has."""
+    def missing_value(self) -> str:
+        """Return a clause that the run has no value that counts, and what it logged."""
+        if self.history:
+            first, last = self.history[0][0], self.history[-1][0]
+            return f"it has no {self._goal.metric}: it logged the metric from step {first:,} to {last:,}"
         names = ", ".join(self._metrics.names()[:10]) or "none"
         return f"it logged no {self._goal.series}; its metrics: {names}"
 
