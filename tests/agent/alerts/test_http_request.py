@@ -37,9 +37,18 @@ def test_slack_discord_and_telegram_get_their_json() -> None:
     assert discord["content"].startswith("**tiny failed**\nxxx")
     assert len(discord["content"]) == 2000
     assert discord["allowed_mentions"] == {"parse": []}
-    telegram = http_request(AlertTarget("telegram", "${KEY}", ("${CHAT}",)), MESSAGE, SECRETS)
-    assert telegram.url == "https://api.telegram.org/bots3cr3t/sendMessage"
+    bot = {"KEY": "12:s3-cr_3t", "CHAT": "-42"}
+    telegram = http_request(AlertTarget("telegram", "${KEY}", ("${CHAT}",)), MESSAGE, bot)
+    assert telegram.url == "https://api.telegram.org/bot12:s3-cr_3t/sendMessage"
     assert json.loads(telegram.body or b"")["chat_id"] == "-42"
+
+
+@pytest.mark.parametrize("token", ["s3cr3t", "1:a/setMyDescription?x=", "1:", "1:a#", "bot1:a"])
+def test_what_is_no_token_of_a_bot_is_not_sent(token: str) -> None:
+    """The message does not quote it."""
+    with pytest.raises(MissingValueError, match="not the token of a bot") as refused:
+        http_request(AlertTarget("telegram", "${BOT}", ("-42",)), MESSAGE, {"BOT": token})
+    assert token not in str(refused.value)
 
 
 def test_a_template_has_method_headers_and_body() -> None:

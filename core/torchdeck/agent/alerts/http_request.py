@@ -17,12 +17,13 @@ DISCORD_LIMIT = 2000
 """Characters of a message on Discord."""
 TELEGRAM = "https://api.telegram.org"
 _FIELD = re.compile(rf"@\{{({'|'.join(Message._fields)})\}}")
+_TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
 _URGENT = (AlertEvent.FAILED, AlertEvent.HANG, AlertEvent.NOT_FINITE, AlertEvent.DISK)
 _AGENT = f"torchdeck/{VERSION}"
 
 
 class MissingValueError(Exception):
-    """A secret of a target has no value here; the message names it."""
+    """A secret of a target has no value here, or one of another form; the message names it."""
 
 
 class HttpRequest(NamedTuple):
@@ -43,7 +44,7 @@ def http_request(target: AlertTarget, message: Message, secrets: Mapping[str, st
         secrets: name → value.
 
     Raises:
-        MissingValueError: a secret has no value.
+        MissingValueError: a secret has no value, or the token of a bot is none.
     """
     url = filled(target.url, secrets)
     kind = TargetKind(target.kind)
@@ -55,6 +56,10 @@ def http_request(target: AlertTarget, message: Message, secrets: Mapping[str, st
         text = f"**{message.title}**\n{message.text}"[:DISCORD_LIMIT]
         return _json(url, {"content": text, "allowed_mentions": {"parse": []}})
     if kind is TargetKind.TELEGRAM:
+        if _TOKEN.fullmatch(url) is None:  # anything else could lead to another method or bot
+            raise MissingValueError(
+                f"the value of {target.url} is not the token of a bot, such as 123456:ABC"
+            )
         chat = filled("".join(target.to), secrets)
         text = f"{message.title}\n{message.text}"
         return _json(f"{TELEGRAM}/bot{url}/sendMessage", {"chat_id": chat, "text": text})

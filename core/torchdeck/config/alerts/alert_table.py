@@ -172,9 +172,9 @@ class Alerts(Section):
     @property
     def sends_secrets(self) -> bool:
         """Return whether the value of a variable is sent to a host that the run file names."""
-        return any(
-            target.secrets and target.kind != TargetKind.TELEGRAM and not _OWN_HOST.fullmatch(target.url)
-            for target in self.targets
+        return any(target.secrets and not _OWN_HOST.fullmatch(target.url) for target in self.targets) or (
+            # of a bot only the token may be a secret without a question: agents check its form
+            SECRET.search(self.telegram.chat or "") is not None
         )
 
     @property

@@ -42,7 +42,8 @@ def secret_addresses(given: Given) -> Iterator[Finding]:
         (_TOKEN, alerts.telegram.token),
     )
     for path, text in secret:
-        if text is not None and SECRET.search(text) is None:
+        found = SECRET.fullmatch if path == _TOKEN else SECRET.search
+        if text is not None and found(text) is None:
             wrong = "it is a secret, and the run file is stored with each run"
             yield Finding(
                 path, wrong, f'"${{{_variable(path)}}}", with the value in that environment variable'
