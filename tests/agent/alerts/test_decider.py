@@ -247,3 +247,19 @@ def test_what_is_not_asked_for_is_not_reported() -> None:
     decider = AlertDecider(rules(events=()))
     assert decider.take(hang(1.0, 1)) == []
     assert decider.row("loss", 1, math.nan, 1.0) == []
+
+
+def test_a_time_to_end_by_is_reported_once_the_interval_is_over() -> None:
+    """Another alert of lateness just before holds it back, and does not replace it."""
+    decider = AlertDecider(rules(end_by=1000.0))
+    decider.know([Sent(AlertEvent.LATE, "late", 900.0)])
+    assert [time for time in range(1001, 1700) if decider.tick(float(time))] == [1500]
+
+
+def test_space_that_stays_low_is_reported_once_over_a_restart_of_the_agent() -> None:
+    """And again after there was enough."""
+    decider = AlertDecider(rules())
+    decider.know([Sent(AlertEvent.DISK, "disk:0", 0.0)])
+    assert decider.disk(2**29, 5000.0) == []
+    decider.disk(2**31, 6000.0)
+    assert [alert.event for alert in decider.disk(2**29, 7000.0)] == [AlertEvent.DISK]

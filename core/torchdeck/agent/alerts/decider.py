@@ -103,6 +103,7 @@ class AlertDecider:
         for each in sent:
             self._keys.add(each.key)
             self._last[each.event] = max(self._last.get(each.event, -math.inf), each.time)
+            self._disk_low |= each.event is AlertEvent.DISK
 
     def take(self, event: Event) -> list[Alert]:
         """Process an event of the leader's journal."""
@@ -169,9 +170,10 @@ class AlertDecider:
         since, end_by = self._queued_since, self._rules.end_by
         if since is not None and now - since >= self._rules.queued:
             what = f"has waited {duration_text(now - since)} for devices"
-            found += self._raise(AlertEvent.QUEUED, f"queued:{since:.0f}", now, what)
+            found += self._raise(AlertEvent.QUEUED, f"queued:{since:.0f}", now, what, lasts=True)
         if end_by is not None and now > end_by and self.state not in FinalState.__members__:
-            found += self._raise(AlertEvent.LATE, "late:end_by", now, "should have ended by now")
+            what = "should have ended by now"
+            found += self._raise(AlertEvent.LATE, "late:end_by", now, what, lasts=True)
         return found
 
     def _late(self, end: float, time: float) -> list[Alert]:
@@ -182,10 +184,10 @@ class AlertDecider:
             if now > self._rules.late_factor * planned:
                 what = f"takes {now / planned:.1f} times as long as expected"
                 more = f"{duration_text(end - time)} left"
-                found += self._raise(AlertEvent.LATE, "late", time, what, more)
+                found += self._raise(AlertEvent.LATE, "late", time, what, more, lasts=True)
         if end_by is not None and end > end_by:
             what = f"will end {duration_text(end - end_by)} after the time it should end by"
-            found += self._raise(AlertEvent.LATE, "late:end_by", time, what)
+            found += self._raise(AlertEvent.LATE, "late:end_by", time, what, lasts=True)
         return found
 
     def _evaluate(self, step: int, value: float, time: float) -> list[Alert]:
@@ -205,12 +207,26 @@ class AlertDecider:
         return self._raise(AlertEvent.NO_BEST, f"no_best:{self._best_step}", time, what, more)
 
     def _raise(
-        self, event: AlertEvent, key: str, time: float, what: str, error: str = "", *, always: bool = False
+        self,
+        event: AlertEvent,
+        key: str,
+        time: float,
+        what: str,
+        error: str = "",
+        *,
+        always: bool = False,
+        lasts: bool = False,
     ) -> list[Alert]:
+        """Return the alert unless it was sent or is held back; one that `lasts` is due again after the
+        interval.
+        """
         if event not in self._rules.events or key in self._keys:
             return []
+        is_early = not always and time - self._last.get(event, -math.inf) < self._rules.interval
+        if is_early and lasts:
+            return []
         self._keys.add(key)
-        if not always and time - self._last.get(event, -math.inf) < self._rules.interval:
+        if is_early:
             self._held[event] = self._held.get(event, 0) + 1
             return []
         self._last[event] = max(time, self._last.get(event, time))
