@@ -129,3 +129,9 @@ def test_a_series_in_memory_has_the_window_of_its_rows(tmp_path: Path, axis: str
     found = window_of(metrics.series("loss", 0), low, high, 50, axis=axis, log=log)
     for one, other in zip(vars(asked).values(), vars(found).values(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_number_that_is_too_large_is_refused_when_it_is_read() -> None:
+    """Not when plots compute it."""
+    with pytest.raises(FormulaError, match="at character 8"):
+        Formula(f"loss + 0x{'F' * 280}")

@@ -125,8 +125,11 @@ def _check(node: ast.expr, names: dict[str, None], depth: int) -> None:
                 _check(each, names, depth + 1)
         case ast.Constant(value=bool()) | ast.Constant(value=complex()):
             raise _refused(node, "a number or the name of a metric")
-        case ast.Constant(value=int() | float()):
-            pass
+        case ast.Constant(value=int() | float() as number):
+            try:
+                float(number)
+            except OverflowError as error:
+                raise _refused(node, "a number of at most 1.8e308") from error
         case _:
             names[_name(node)] = None
 
