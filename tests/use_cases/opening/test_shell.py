@@ -84,8 +84,8 @@ def test_jump_hosts_are_commands_within_each_other() -> None:
     argv = ssh_argv(NodeEntry(address="gpu1", jump=["x"]), target, "line")
     expected = (
         "ProxyCommand=ssh -p 2200 -l ada -o 'ProxyCommand=ssh -p 22 -l root -o "
-        "'\"'\"'ProxyCommand=nc 10%%%%%%%%0 22'\"'\"' -W [%%h]:%%p -- 10.0.0.2' "
-        "-o HostKeyAlias=mid -W [%h]:%p -- ::1"
+        "'\"'\"'ProxyCommand=nc 10%%%%%%%%0 22'\"'\"' -W '\"'\"'[%%h]:%%p'\"'\"' -- 10.0.0.2' "
+        "-o HostKeyAlias=mid -W '[%h]:%p' -- ::1"
     )
     assert argv[2:4] == ("-o", expected)
 

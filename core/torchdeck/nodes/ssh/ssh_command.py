@@ -46,7 +46,7 @@ def _through(hops: Sequence[SshTarget], program: str) -> str:
         words += ["-o", f"ProxyCommand={_escaped(last.proxy_command)}"]
     if last.host_key_alias is not None:
         words += ["-o", f"HostKeyAlias={last.host_key_alias}"]
-    return f"{_escaped(shlex.join(words))} -W [%h]:%p -- {_escaped(shlex.quote(last.host))}"
+    return f"{_escaped(shlex.join(words))} -W '[%h]:%p' -- {_escaped(shlex.quote(last.host))}"
 
 
 def _escaped(command: str) -> str:
