@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.probe.remote_files import RemoteFile
+from torchdeck.runs.folders import file_tree
 from torchdeck.runs.folders.file_tree import FileEntry, FileTree
 
 FILES = [
@@ -46,6 +47,18 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
 @pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a"), ("x/a", "x/a/b/c")])
 def test_a_file_with_the_name_of_a_folder_is_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(Refusal, match="a file with the name of its folder"):
+        FileTree(RemoteFile(name, 1, 1) for name in names)
+
+
+def test_names_of_a_hostile_node_do_not_fill_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part of a name is an entry."""
+    deep = "/".join("a" * file_tree.DEEPEST)
+    assert len(FileTree([RemoteFile(deep, 1, 1)]).files([""])) == 1
+    with pytest.raises(Refusal, match="below more than 63 folders"):
+        FileTree([RemoteFile(f"{deep}/a", 1, 1)])
+    monkeypatch.setattr(file_tree, "MOST", 180)
+    names = [f"{number}/{deep[:-4]}" for number in range(3)]
+    with pytest.raises(Refusal, match="more than 180 files and folders"):
         FileTree(RemoteFile(name, 1, 1) for name in names)
 
 

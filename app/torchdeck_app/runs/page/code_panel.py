@@ -11,13 +11,14 @@ from PySide6.QtGui import (
     QTextDocument,
 )
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import counted
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.shown_text import shown, shown_line
 from torchdeck.use_cases.code import MOST_LINES, Changes, RunCode, changes, read_code
-from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.runs.page.run_choice import RunChoice
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.fonts import Type, font
@@ -41,6 +42,7 @@ class CodeView(RunPanel):
         self._operations = operations
         self._layout = layout
         self._code: RunCode | None = None
+        self._comparison: Operation[Changes] | None = None
         self._commit_text = ""
         self.choice = RunChoice(layout, "What to compare the code with")
         self.choice.setToolTip("The changes since the git commit, or from the code of another run")
@@ -74,8 +76,11 @@ class CodeView(RunPanel):
                 f"reading the code of {self._layout.root.name}",
                 lambda _progress, _cancel: read_code(self._layout),
                 done=self._take_code,
-                failed=lambda error: self._say(f"The code cannot be read: {error}", "error"),
+                failed=self._take_error,
             )
+
+    def closing(self) -> None:
+        self._end_comparison()
 
     @property
     def message(self) -> str:
@@ -110,6 +115,7 @@ class CodeView(RunPanel):
         self._choose()
 
     def _choose(self) -> None:
+        self._end_comparison()
         other, wanted = self.choice.chosen_run, self.choice.currentData()
         if self._code is None:
             return
@@ -119,15 +125,24 @@ class CodeView(RunPanel):
             return
         self._set_text("")
         self._say("Comparing the code…")
-        self._operations.run(
+        self._comparison = self._operations.run(
             f"comparing the code with that of {other.root.name}",
             lambda _progress, cancel: changes(other, self._layout, check=cancel.check),
             done=lambda found: self._take_changes(wanted, found),
             failed=lambda error: self._refuse(wanted, error),
         )
 
+    def _end_comparison(self) -> None:
+        if self._comparison is not None and isValid(self._comparison):
+            self._comparison.cancel()
+        self._comparison = None
+
+    def _take_error(self, error: Exception) -> None:
+        self._say(f"The code cannot be read: {error}", "error")
+
     def _take_changes(self, wanted: str, found: Changes) -> None:
-        if wanted != self.choice.currentData():
+        # a lambda may outlive the panel, unlike a connected method
+        if not isValid(self) or wanted != self.choice.currentData():
             return
         self._set_text("\n".join(map(shown, found.lines)))
         if found.is_cut:
@@ -136,7 +151,7 @@ class CodeView(RunPanel):
             self._say("" if found.lines else "Both runs have the same code.")
 
     def _refuse(self, wanted: str, error: Exception) -> None:
-        if wanted == self.choice.currentData():
+        if isValid(self) and wanted == self.choice.currentData():
             self._say(f"The code cannot be compared: {error}", "error")
 
     def _set_text(self, text: str) -> None:

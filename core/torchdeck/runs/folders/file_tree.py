@@ -9,6 +9,11 @@ from typing import NamedTuple
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.probe.remote_files import RemoteFile, is_inner
 
+DEEPEST = 64
+"""Parts of a name."""
+MOST = 100_000
+"""Files and folders of a tree; a node lists at most 30,000 files."""
+
 
 class FileEntry(NamedTuple):
     """A file or folder of a run's directory."""
@@ -33,10 +38,12 @@ class FileTree:
         """Take what a node has listed.
 
         Raises:
-            Refusal: a name leads elsewhere, or is that of a file and of a folder.
+            Refusal: a name leads elsewhere, or is that of a file and of a folder; or there are more than
+                `MOST` files and folders, or some deeper than `DEEPEST`.
         """
         self._files = {file.name: file for file in files}
         self._below: dict[str, dict[str, FileEntry]] = {"": {}}
+        self._count = 0
         for file in self._files.values():
             self._add(file)
 
@@ -78,11 +85,16 @@ class FileTree:
         path = PurePosixPath(file.name)
         if not is_inner(file.name) or str(path) != file.name:
             raise Refusal(f"the node lists {file.name!r}, which is not the name of a file below a folder")
+        if len(path.parts) > DEEPEST:
+            raise Refusal(f"the node lists a file below more than {DEEPEST - 1} folders")
         for above, name in zip((*reversed(path.parents),), (*reversed(path.parents[:-1]), path), strict=True):
             is_folder, here = name != path, self._below.setdefault(_text(above), {})
             before = here.get(_text(name))
             if before is not None and not (is_folder and before.is_folder):
                 raise Refusal(f"the node lists {file.name!r}, and a file with the name of its folder")
+            self._count += before is None
+            if self._count > MOST:
+                raise Refusal(f"the node lists more than {MOST:,} files and folders")
             size = file.size + (0 if before is None else before.size)
             newest = max(file.modified, file.modified if before is None else before.modified)
             here[_text(name)] = FileEntry(_text(name), is_folder, size, newest)

@@ -1,10 +1,13 @@
 """A run's code: its commit, the changes since, and the difference from another run's."""
 
 import json
+import threading
 from pathlib import Path
 
+import pytest
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
+from shiboken6 import delete
 
 from support.links.code_transfer import code_of, written
 from support.values.machines import plan
@@ -13,6 +16,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.code.capture import capture
 from torchdeck.runs.folders.git_state import GitState
 from torchdeck.runs.run_list import RunList
+from torchdeck.use_cases.code import Changes
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.page import code_panel
 from torchdeck_app.runs.page.code_panel import CodeView
@@ -83,3 +87,35 @@ def test_the_code_is_compared_with_that_of_another_run(
     assert view.text.toPlainText() == ""
     view.choice.setCurrentIndex(view.choice.findData(code_panel.COMMIT))
     assert "+new" in view.text.toPlainText()
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_comparison_may_outlive_the_panel(
+    qtbot: QtBot,
+    theme: Theme,
+    operations: Operations,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_closed: bool,
+) -> None:
+    """It is cancelled when the panel closes, and its result is dropped when the panel is gone."""
+    go_on = threading.Event()
+
+    def changes(*_: object, check: object) -> Changes:
+        assert go_on.wait(20.0)
+        return Changes((), is_cut=False)
+
+    monkeypatch.setattr(code_panel, "changes", changes)
+    before, after = add_run(tmp_path, 1), add_run(tmp_path, 2)
+    view = CodeView(theme, operations, after)
+    view.set_runs(RunList(tmp_path).look().entries)
+    view.entered()
+    qtbot.waitUntil(lambda: bool(view.message))
+    view.choice.setCurrentIndex(view.choice.findData(before.root.name))
+    (comparison,) = operations.running
+    if is_closed:
+        view.closing()
+    assert comparison.token.wanted is is_closed
+    delete(view)
+    go_on.set()
+    qtbot.waitUntil(lambda: not operations.running)
