@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from torchdeck.config.problems import ConfigError
+from torchdeck.sweeps import strategies
 from torchdeck.sweeps.parameter import Parameter, parse_parameter
 from torchdeck.sweeps.strategies import (
     Point,
     Strategy,
     grid_size,
-    is_same_point,
     most_trials,
     next_point,
     usual_strategy,
@@ -59,7 +61,7 @@ def test_random_points_depend_on_seed_and_number_alone(seed: int, most: int) -> 
 def test_random_tries_no_point_twice_and_ends(seed: int) -> None:
     found = points(Strategy.RANDOM, space("a=1,2", "b=true,false"), 100, seed)
     assert len(found) <= 4
-    assert not any(is_same_point(a, b) for i, a in enumerate(found) for b in found[:i])
+    assert not any(a == b for i, a in enumerate(found) for b in found[:i])
 
 
 def test_narrowing_one_parameter_keeps_what_others_draw() -> None:
@@ -73,6 +75,31 @@ def test_narrowing_one_parameter_keeps_what_others_draw() -> None:
 
 def test_values_of_different_kinds_are_different_points() -> None:
     assert len(points(Strategy.GRID, space("a=1,true,'1'"), 10)) == 3
+
+
+def test_values_that_are_equal_are_one_point() -> None:
+    parameters = space("a=1,2", "b=[1, 2],[1, 3]", "c={x = 1},{x = 2}")
+    tried: list[Point] = [{"a": 1.0, "b": [1.0, 2], "c": {"x": 1}}, {"c": {"x": 2}, "b": [1, 2], "a": 1}]
+    assert next_point(Strategy.GRID, parameters, 0, 3, tried) == {"a": 1, "b": [1, 3], "c": {"x": 1}}
+    assert next_point(Strategy.GRID, parameters, 0, 3, [{"a": True, "b": [1, 2], "c": {"x": 1}}]) == {
+        "a": 1, "b": [1, 2], "c": {"x": 1}
+    }  # fmt: skip
+
+
+def test_a_point_costs_no_comparison_of_each_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each point's values are read once, whatever the number of trials."""
+    parameters = space(f"a={','.join(map(str, range(100)))}", "b=1,2")
+    tried = points(Strategy.GRID, parameters, 150)
+    read: list[Point] = []
+    key = strategies._key
+
+    def counted(point: Point) -> Hashable:
+        read.append(point)
+        return key(point)
+
+    monkeypatch.setattr(strategies, "_key", counted)
+    assert next_point(Strategy.GRID, parameters, 0, 151, tried) == {"a": 75, "b": 1}
+    assert len(read) == 150 + 151
 
 
 def test_the_usual_strategy_is_the_grid_if_it_is_covered() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from torchdeck.config.problems import ConfigError, Problem
-from torchdeck.sweeps.parameter import OPTION, Choices, Parameter, Value, is_same
+from torchdeck.sweeps.parameter import OPTION, Choices, Parameter, Value
 
 Point = Mapping[str, Value]
 """A value for each parameter, by its name."""
@@ -105,7 +105,8 @@ def next_point(
         candidates: Iterable[Point] = (_drawn(parameters, seed, number, draw) for draw in range(_DRAWS))
     else:
         candidates = _points(strategy, parameters)
-    return next((point for point in candidates if not _is_tried(point, tried)), None)
+    known = {_key(point) for point in tried}
+    return next((point for point in candidates if _key(point) not in known), None)
 
 
 def _points(strategy: Strategy, parameters: Sequence[Parameter]) -> Iterator[Point]:
@@ -124,10 +125,14 @@ def _drawn(parameters: Sequence[Parameter], seed: int, number: int, draw: int) -
     }
 
 
-def _is_tried(point: Point, tried: Sequence[Point]) -> bool:
-    return any(is_same_point(point, other) for other in tried)
+def _key(point: Point) -> Hashable:
+    """Return what two points have in common if all their values are the same, as `is_same` has it."""
+    return frozenset((name, isinstance(value, bool), _hashable(value)) for name, value in point.items())
 
 
-def is_same_point(one: Point, other: Point) -> bool:
-    """Return whether two points have the same values."""
-    return one.keys() == other.keys() and all(is_same(value, other[name]) for name, value in one.items())
+def _hashable(value: Value) -> Hashable:
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    if isinstance(value, dict):
+        return frozenset((name, _hashable(each)) for name, each in value.items())
+    return value  # type: ignore[no-any-return]  # a plain value of a run file
