@@ -10,6 +10,7 @@ import pytest
 from support.cli.command_here import CommandHere
 from support.system.http_server import http_server
 from torchdeck.agent.alerts import delivery
+from torchdeck.cli.main import main
 
 pytestmark = pytest.mark.processes
 
@@ -101,3 +102,16 @@ def test_a_run_file_that_sends_secrets_to_its_own_host_needs_trust(
     assert "sends ALERT_HOOK to an address in it" in checked.stdout
     assert trusted.stdout == "ntfy: sent\n"
     assert [request.path for request in server.requests] == ["/token-4711"]
+
+
+def test_an_answer_of_a_server_sends_no_escapes_to_the_terminal(
+    run_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are shown as text."""
+    answers = [delivery.Delivered("slack", "HTTP 500: \x1b]0;owned\x07\nsent", 1)]
+    monkeypatch.setattr("torchdeck.use_cases.alerts.send_test_alert", lambda *_, **__: answers)
+    assert main(["alerts", "test", str(run_file)]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("slack: failed: HTTP 500: ")
+    assert out.count("\n") == 1
+    assert out.rstrip("\n").isprintable()

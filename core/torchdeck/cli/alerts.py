@@ -42,6 +42,7 @@ def _test(args: argparse.Namespace) -> int:
     from torchdeck.config.loader import load_config
     from torchdeck.contract.refusal import Refusal
     from torchdeck.runs.home import torchdeck_home
+    from torchdeck.shown_text import shown_line
     from torchdeck.use_cases.alerts import send_test_alert
 
     try:
@@ -54,5 +55,5 @@ def _test(args: argparse.Namespace) -> int:
         print(json_text({"targets": targets}, indent=1))
     else:
         for each in found:
-            print(f"{each.target}: {f'failed: {each.why}' if each.why else 'sent'}")
+            print(f"{each.target}: {f'failed: {shown_line(each.why)}' if each.why else 'sent'}")
     return REFUSED if any(each.why for each in found) else SUCCEEDED

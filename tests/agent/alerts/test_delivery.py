@@ -6,6 +6,7 @@ import email
 import email.policy
 import json
 from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from torchdeck.contract.plan.alert_plan import AlertTarget
 pytestmark = pytest.mark.processes
 
 MAIL = AlertTarget("email", to=("me@example.org", "you@example.org"))
+MARKED_UP = 'ValueError: "no" &amp; &lt;nothing&gt;\nState: FAILED C:\\\\new'
 SECRETS = {"URL": "", "KEY": "token-4711"}
 
 
@@ -141,9 +143,20 @@ def test_a_desktop_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
     program(tmp_path, "notify-send", f'printf "%s|" "$@" > "{tmp_path}/shown"')
-    assert delivered(AlertTarget("desktop")) == [Delivered("desktop", "", 1)]
-    assert (tmp_path / "shown").read_text() == f"--app-name=Torchdeck|--|tiny failed|{MESSAGE.text}|"
+    found: list[Delivered] = []
+    message = MESSAGE._replace(text=f"{MESSAGE.text} C:\\new")
+    deliver([AlertTarget("desktop")], message, {}, found.append)
+    assert found == [Delivered("desktop", "", 1)]
+    assert (tmp_path / "shown").read_text() == f"--app-name=Torchdeck|--|tiny failed|{MARKED_UP}|"
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
     assert "no program notify-send" in desktop_problem()
-    (found,) = delivered(AlertTarget("desktop"))
-    assert (found.why, found.tries) == (desktop_problem(), 1)
+    (other,) = delivered(AlertTarget("desktop"))
+    assert (other.why, other.tries) == (desktop_problem(), 1)
+
+
+def test_a_long_reason_of_a_server_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As its answer is."""
+    monkeypatch.setattr(BaseHTTPRequestHandler, "responses", {404: ("x" * 5000, "")})
+    with http_server(404) as server:
+        (found,) = delivered(AlertTarget("slack", "${URL}/"), url=server.url)
+    assert found.why == f"HTTP 404 {'x' * 191}: answer to /"

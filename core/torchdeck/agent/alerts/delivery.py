@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import http.client
 import os
 import queue
@@ -155,7 +156,7 @@ def _send(request: HttpRequest) -> None:
         reason = getattr(error, "reason", error)
         if isinstance(reason, (TimeoutError, socket.timeout)):
             raise DeliveryError(f"no answer within {TRY_LIMIT:.0f} s") from error
-        raise DeliveryError(str(getattr(reason, "strerror", None) or reason)) from error
+        raise DeliveryError(str(getattr(reason, "strerror", None) or reason)[:QUOTED]) from error
 
 
 def _refused(error: urllib.error.HTTPError) -> DeliveryError:
@@ -165,7 +166,7 @@ def _refused(error: urllib.error.HTTPError) -> DeliveryError:
         except (OSError, http.client.HTTPException):
             quoted = ""
     code = error.code
-    text = f"HTTP {code} {error.reason}"
+    text = f"HTTP {code} {error.reason}"[:QUOTED]
     if 300 <= code < 400:
         return DeliveryError(f"{text}: the address redirects, and redirects are not followed", is_final=True)
     return DeliveryError(
@@ -216,7 +217,12 @@ def _notify(message: Message) -> None:
     if problem or program is None or bus is None:
         raise DeliveryError(problem, is_final=True)
     environ = {**os.environ, "DBUS_SESSION_BUS_ADDRESS": bus}
-    _run([program, "--app-name=Torchdeck", "--", message.title, message.text], b"", environ)
+    _run([program, "--app-name=Torchdeck", "--", message.title, _marked_up(message.text)], b"", environ)
+
+
+def _marked_up(text: str) -> str:
+    """Return a text as a notification has it: notify-send reads escapes in it, and the desktop markup."""
+    return html.escape(text, quote=False).replace("\\", r"\\")
 
 
 def _run(argv: Sequence[str], given: bytes, environ: Mapping[str, str]) -> None:

@@ -75,7 +75,7 @@ def _fetch(args: argparse.Namespace, paths: list[str]) -> int:
     else:
         print(f"{counted(found.files, 'file')} in {shown_line(str(found.folder))}")
     for problem in found.problems:
-        print(f"torchdeck: {problem}", file=sys.stderr)
+        print(f"torchdeck: {shown_line(problem)}", file=sys.stderr)
     return REFUSED if found.problems else SUCCEEDED
 
 
