@@ -1,5 +1,6 @@
 """Files of a run's directory on a node: listed and fetched, here and by SSH."""
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from support.values.run_homes import add_run, run_id
 from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
+from torchdeck.use_cases.nodes import run_files
 from torchdeck.use_cases.nodes.run_files import fetch_files, list_files
 from torchdeck.use_cases.ui import QuietUi
 
@@ -70,6 +72,29 @@ def test_a_fetch_can_be_cancelled_and_follows_no_link(tmp_path: Path) -> None:
     found = fetch_files(layout, None, ["samples/b.txt"], other, QuietUi())
     assert "is a link to somewhere else" in found.problems[0]
     assert not any(outside.iterdir())
+
+
+@pytest.mark.processes
+def test_a_file_that_cannot_be_written_here_is_a_problem_unless_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are fetched."""
+    layout = add_run(tmp_path / "home", 1)
+    for folder in ("a", "b"):
+        (layout.root / folder).mkdir()
+        (layout.root / folder / "x").write_text("x")
+    to = tmp_path / "to"
+    (to / run_id(1) / "localhost").mkdir(parents=True)
+    (to / run_id(1) / "localhost" / "a").write_text("a file")
+    found = fetch_files(layout, None, ["a", "b"], to, QuietUi())
+    assert (found.files, found.problems) == (1, ("a/x cannot be written: File exists",))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(run_files, "fetch_checked", full)
+    with pytest.raises(Refusal, match="b/x cannot be written: No space left on device"):
+        fetch_files(layout, None, ["b"], to, QuietUi())
 
 
 def test_files_of_a_node_are_fetched_by_ssh(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -73,8 +74,7 @@ def fetch_files(
         transfer: called with the progress.
 
     Raises:
-        Refusal: the node cannot be reached, or there is no such file.
-        OSError: a file cannot be written here.
+        Refusal: the node cannot be reached, there is no such file, or the disk here is full.
     """
     with _opened(layout, node, ui) as (files, root):
         wanted = FileTree(files.tree(root)).files(paths)
@@ -94,6 +94,11 @@ def fetch_files(
                 fetch_checked(files, root, file, target, partial(count, file))
             except NotWholeError as error:
                 problems.append(str(error))
+                done = before + file.size
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise Refusal(f"{file.name} cannot be written: {error.strerror}") from error
+                problems.append(f"{file.name} cannot be written: {error.strerror}")
                 done = before + file.size
         return Fetched(folder, len(wanted) - len(problems), tuple(problems))
 
