@@ -44,6 +44,18 @@ def test_vs_code_is_opened_by_its_url() -> None:
     assert found == EditorUrl("vscode://file/home/ada/my%20code/a.py:12:3")
 
 
+def test_variants_of_vs_code_are_opened_by_their_own_program_or_scheme() -> None:
+    """vscode:// belongs to VS Code alone, which comes first."""
+    at = f"{PLACE.path}:12:3"
+    assert argv(PLACE, Editor(), programs("codium")) == ("/usr/bin/codium", "--goto", at)
+    assert argv(PLACE, Editor(EditorKind.VSCODE), programs("code-insiders"))[0] == "/usr/bin/code-insiders"
+    entry = NodeEntry(address="gpu.lab")
+    for installed, scheme in ((("codium",), "vscodium"), (("code", "codium"), "vscode"), ((), "vscode")):
+        found = open_at(REMOTE, Editor(), programs(*installed), entry)
+        assert isinstance(found, EditorUrl)
+        assert found.url.startswith(f"{scheme}://vscode-remote/ssh-remote+gpu.lab/")
+
+
 def test_jetbrains_by_its_command() -> None:
     has = programs("charm", "idea")
     expected = ("/usr/bin/charm", "--line", "12", "--column", "3", PLACE.path)

@@ -59,10 +59,10 @@ def open_at(
     """
     is_auto = editor.kind is EditorKind.AUTO
     if place.node != LOCALHOST:
-        return _on_node(place, EditorKind.VSCODE if is_auto else editor.kind, entry)
+        return _on_node(place, EditorKind.VSCODE if is_auto else editor.kind, programs, entry)
     match _chosen(editor, programs) if is_auto else editor.kind:
         case EditorKind.VSCODE:
-            return EditorUrl(f"vscode://file{_quoted(place.path)}:{place.line}:{place.column or 1}")
+            return _vscode(place, programs)
         case EditorKind.JETBRAINS:
             return _jetbrains(place, programs)
         case EditorKind.CUSTOM:
@@ -77,7 +77,9 @@ def _quoted(path: str) -> str:
 
 # Editors by their programs
 
-_VSCODE = ("code", "code-insiders", "codium")
+_SCHEMES = {"code": "vscode", "code-insiders": "vscode-insiders", "codium": "vscodium"}
+"""VS Code and its variants → scheme of their URLs."""
+_VSCODE = tuple(_SCHEMES)
 _JETBRAINS = ("pycharm", "pycharm-professional", "pycharm-community", "charm", "idea", "dataspell")
 _IN_TERMINAL = ("vi", "vim", "nvim", "nano", "micro", "hx", "helix", "kak", "joe", "ne", "mg", "jed")
 _EMACS = ("emacs", "emacsclient")
@@ -95,6 +97,13 @@ def _chosen(editor: Editor, programs: Programs) -> EditorKind:
     if programs.first_of(_VSCODE) is not None:
         return EditorKind.VSCODE
     return EditorKind.JETBRAINS if programs.first_of(_JETBRAINS) is not None else EditorKind.VISUAL
+
+
+def _vscode(place: SourcePlace, programs: Programs) -> EditorUrl | EditorCommand:
+    program, at = programs.first_of(_VSCODE), f"{place.line}:{place.column or 1}"
+    if program is None or Path(program).name == "code":
+        return EditorUrl(f"vscode://file{_quoted(place.path)}:{at}")
+    return EditorCommand((program, "--goto", f"{place.path}:{at}"))
 
 
 def _jetbrains(place: SourcePlace, programs: Programs) -> EditorCommand:
@@ -160,7 +169,7 @@ def _words(text: str, what: str) -> list[str]:
         raise NoEditorError(f"{what} is no command: {text}", error) from error
 
 
-def _on_node(place: SourcePlace, kind: EditorKind, entry: NodeEntry | None) -> EditorUrl:
+def _on_node(place: SourcePlace, kind: EditorKind, programs: Programs, entry: NodeEntry | None) -> EditorUrl:
     """Return the URL with which VS Code opens a file over its own SSH connection."""
     if kind is not EditorKind.VSCODE:
         raise NoEditorError(
@@ -179,4 +188,5 @@ def _on_node(place: SourcePlace, kind: EditorKind, entry: NodeEntry | None) -> E
     port = f":{entry.port}" if entry.port else ""
     host = quote(f"{user}{address}{port}", safe="@:[]")
     at = f"{place.line}:{place.column}" if place.column else str(place.line)
-    return EditorUrl(f"vscode://vscode-remote/ssh-remote+{host}{_quoted(place.path)}:{at}")
+    scheme = _SCHEMES[next(filter(programs.find, _VSCODE), "code")]
+    return EditorUrl(f"{scheme}://vscode-remote/ssh-remote+{host}{_quoted(place.path)}:{at}")
