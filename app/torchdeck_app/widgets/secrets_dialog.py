@@ -19,8 +19,8 @@ from torchdeck.use_cases.start import MissingSecrets
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.panel import GRID, label
 
-_MEANS = "They are passed to the ranks and written to no file. They are kept until this window is closed."
-_REMEMBERED = "They are passed to the ranks, and kept in the system's keyring for later starts."
+_MEANS = "They are passed to the run and written to no file. They are kept until this window is closed."
+_REMEMBERED = "They are passed to the run, and kept in the system's keyring for later starts."
 
 
 class SecretsDialog(QDialog):

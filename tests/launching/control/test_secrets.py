@@ -17,6 +17,7 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.launching.control.run_secrets import MissingSecretError
 from torchdeck.launching.launcher import LaunchError, start_controller
 from torchdeck.use_cases.api import Run
 
@@ -96,3 +97,12 @@ def test_who_looks_at_a_run_later_needs_no_secret(
     start_controller(layout, first=False)
     (tmp_path / "go").touch()
     assert wait_until_over(layout).state == "SUCCEEDED"
+
+
+def test_all_variables_that_are_not_set_are_named_with_their_fix() -> None:
+    error = MissingSecretError(["A", "B"])
+    assert (error.what, error.fix) == (
+        "run.secrets names A, B, but these variables are not set here",
+        "export A B, then start again",
+    )
+    assert "this variable is not set" in MissingSecretError(["A"]).what

@@ -36,9 +36,10 @@ class MissingSecretError(Refusal):
     def __init__(self, names: Sequence[str], source: str = "run.secrets") -> None:
         """Create the error; `source` is the part of the run file that names them."""
         self.names = tuple(names)
+        unset = "this variable is" if len(names) == 1 else "these variables are"
         super().__init__(
-            f"{source} names {', '.join(names)}, but this variable is not set here",
-            fix=f"export {names[0]}, then start again",
+            f"{source} names {', '.join(names)}, but {unset} not set here",
+            fix=f"export {' '.join(names)}, then start again",
         )
 
 
