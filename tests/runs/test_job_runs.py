@@ -14,7 +14,7 @@ from support.values.machines import plan
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
-from torchdeck.runs.folders.deletion import remove, set_aside
+from torchdeck.runs.folders.deletion import StillAliveError, remove, set_aside
 from torchdeck.runs.folders.job_folder import JobFolderError, add_job
 from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.foreign import refuse_start
@@ -125,6 +125,18 @@ def test_deleting_the_run_leaves_the_job_alone(job: Job, torchdeck_home: Path) -
     assert remove(set_aside(layout)) == ()
     assert not layout.root.exists()
     assert job.layout.attempt(1).rank(0).root.is_dir()
+    assert job.layout.plan.is_file()
+
+
+def test_a_requeued_job_that_never_starts_again_can_be_deleted(job: Job, torchdeck_home: Path) -> None:
+    layout = add_job(job.layout.root, torchdeck_home)
+    job.beat()
+    with pytest.raises(StillAliveError, match="RUNNING"):
+        set_aside(layout)
+    job.event("attempt_ended", attempt=1, outcome="stopped")
+    job.event("restarting", reason="restart")
+    assert read_run(layout).state is RunState.RESTARTING
+    assert remove(set_aside(layout)) == ()
     assert job.layout.plan.is_file()
 
 

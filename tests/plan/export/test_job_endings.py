@@ -109,6 +109,19 @@ def test_a_failed_rank_is_named(tmp_path: Path) -> None:
     assert printed.read_text() == "at work\n"
 
 
+def test_a_job_that_fails_before_its_ranks_is_failed(tmp_path: Path) -> None:
+    """As one does whose checkpoints are all damaged; else a requeued job would wait for a start for ever."""
+    saved = tmp_path / "run/checkpoints/step_00000001"
+    saved.mkdir(parents=True)
+    (saved / "manifest.json").write_text("{")
+    with job(tmp_path, "") as started:
+        started.communicate(timeout=60)
+    assert started.returncode == 4
+    view = read_run(attach_job(tmp_path / "run"))
+    assert view.state is RunState.FAILED
+    assert view.why == "the job failed before its ranks started; its output says why"
+
+
 def test_a_script_that_continues_by_itself_is_requeued_at_the_time_limit(tmp_path: Path) -> None:
     """It gets SIGTERM, and may end with any code then."""
     code, _, view = interrupted(tmp_path, signal.SIGUSR1, Slurm(requeue="always"))

@@ -51,6 +51,16 @@ if chosen.folder:
 ' "$CHECKPOINTS" "${1:-}"
 }
 
+[ -e "$RUN_DIR/journal.jsonl" ] || event "$RUN_DIR/journal.jsonl" created "$CREATED"
+ended=$(grep -c '"event": "finished"' "$JOURNAL" 2>/dev/null) || :
+[ "${ended:-0}" = 0 ] || event "$RUN_DIR/journal.jsonl" resumed "\"finished\": $ended, \"origin\": \"slurm\""
+# finished STATE WHY
+finished() {
+  event "$JOURNAL" finished "\"state\": \"$1\", \"why\": \"$2\", \"resumable\": false, \"attempt\": $ATTEMPT"
+}
+# without it, a requeued job that fails here would count as waiting in the queue
+trap 'finished FAILED ""' EXIT
+
 # a requeued job continues from what it has saved, else as the first start did
 found=
 [ "${SLURM_RESTART_COUNT:-0}" = 0 ] || found=$(newest "$RUN_ID") || exit 4
@@ -59,13 +69,11 @@ case $RESUME in auto | never) RESUME= ;; esac
 RESUME_STEP=null
 [ -z "$found" ] || RESUME_STEP=${found%% *} RESUME=${found#* }
 
-[ -e "$RUN_DIR/journal.jsonl" ] || event "$RUN_DIR/journal.jsonl" created "$CREATED"
-ended=$(grep -c '"event": "finished"' "$JOURNAL" 2>/dev/null) || :
-[ "${ended:-0}" = 0 ] || event "$RUN_DIR/journal.jsonl" resumed "\"finished\": $ended, \"origin\": \"slurm\""
 reason=restart
 [ "$ATTEMPT" != 1 ] || reason=first
 event "$JOURNAL" attempt_started "\"attempt\": $ATTEMPT, \"reason\": \"$reason\", \"resume\": \"$RESUME\", \
 \"resume_step\": $RESUME_STEP, \"world_size\": $WORLD_SIZE"
+trap - EXIT
 say "attempt $ATTEMPT in $RUN_DIR${RESUME:+, from $RESUME}; logs of the ranks: $FOLDER/ranks/RANK/"
 
 # report: a heartbeat, and what is new

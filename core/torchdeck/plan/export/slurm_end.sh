@@ -20,11 +20,8 @@ for file in "$FOLDER"/ranks/*/exit; do
   esac
 done
 
-# attempt_ended OUTCOME, then finished STATE WHY
+# attempt_ended OUTCOME
 attempt_ended() { event "$JOURNAL" attempt_ended "\"attempt\": $ATTEMPT, \"outcome\": \"$1\""; }
-finished() {
-  event "$JOURNAL" finished "\"state\": \"$1\", \"why\": \"$2\", \"resumable\": false, \"attempt\": $ATTEMPT"
-}
 succeeded() {
   attempt_ended succeeded
   finished SUCCEEDED ""

@@ -67,6 +67,8 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
     except OSError:  # an unreadable run without live processes can be deleted
         _refuse_alive(layout)
         return _renamed(layout, on_nodes=on_nodes)
+    if found.job and not found.agent_alive:  # only links here; a requeued job may never start again
+        return _renamed(layout, on_nodes=on_nodes)
     if not found.is_over:
         raise StillAliveError(
             f"run {found.id} is {found.state}", fix=f"stop it first with `torchdeck runs stop {found.id}`"
