@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -49,7 +50,11 @@ time.sleep(30)
 
 @contextmanager
 def job(
-    folder: Path, program: str, slurm: Slurm | None = None, launcher: str = "torchrun"
+    folder: Path,
+    program: str,
+    slurm: Slurm | None = None,
+    launcher: str = "torchrun",
+    checkpoints: Path | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """The script of `program` while it runs; its run directory is `run` in `folder`."""
     (folder / "x.py").write_text(program)
@@ -57,6 +62,10 @@ def job(
         config({"script": str(folder / "x.py"), "working_dir": str(folder), "launcher": launcher}),
         node(cores=1),
     )
+    if checkpoints:
+        made = dataclasses.replace(
+            made, checkpoint=dataclasses.replace(made.checkpoint, directory=str(checkpoints))
+        )
     script = folder / "job.sh"
     script.write_text(export_sbatch(made, slurm))
     tools = folder / "bin"
@@ -135,6 +144,24 @@ def test_a_job_that_would_get_no_further_is_not_requeued(tmp_path: Path) -> None
     assert (code, view.state, view.why) == (75, RunState.CANCELLED, "the time limit is reached")
     assert "saved no checkpoint" in words
     assert "requeue" not in (tmp_path / "asked").read_text()
+
+
+@pytest.mark.parametrize(("saver", "requeued"), [("another", False), ("mine", True)])
+def test_a_checkpoint_of_another_run_in_a_shared_folder_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saver: str, *, requeued: bool
+) -> None:
+    monkeypatch.setenv("RUN_ID", "mine")
+    shared = tmp_path / "shared"
+    (shared / "step_00000001").mkdir(parents=True)
+    printed = tmp_path / "run/attempts/1/ranks/0/stdout.log"
+    with job(tmp_path, WAITS, checkpoints=shared) as started:
+        wait_until(lambda: printed.exists() and "begun" in printed.read_text(), 60, "the rank to work")
+        (shared / "step_00000001/manifest.json").write_text(f'{{\n "step": 1,\n "run_id": "{saver}"\n}}')
+        started.send_signal(signal.SIGUSR1)
+        started.communicate(timeout=20)
+    assert started.returncode == (0 if requeued else 75)
+    journal = (tmp_path / "run/nodes/slurm/journal.jsonl").read_text()
+    assert ('"event": "checkpoint"' in journal) is requeued
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "python"])

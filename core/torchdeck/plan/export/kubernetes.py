@@ -25,13 +25,17 @@ _NEWEST = """\
 if [ "$RESUME" = auto ] && [ -d "$CHECKPOINTS" ]; then
   RESUME=$("$PYTHON" -c '
 import sys
+from pathlib import Path
 
 try:
-    from torchdeck.contract.checkpoints.choose import find_latest_checkpoint
+    from torchdeck.contract.checkpoints.choose import choose_checkpoint
 except ImportError:
     sys.exit()
-print(find_latest_checkpoint(sys.argv[1]) or "")
-' "$CHECKPOINTS")
+directory, run_dir, run_id = sys.argv[1:]
+# outside RUN_DIR, other runs may save into the same folder
+own = None if directory.startswith(f"{run_dir}/") else run_id
+print(choose_checkpoint(Path(directory), "auto", run_id=own).folder or "")
+' "$CHECKPOINTS" "$RUN_DIR" "$RUN_ID")
 fi
 case $RESUME in auto | never) RESUME= ;; esac"""
 

@@ -29,6 +29,16 @@ ask() {
 trap 'ask "the time limit is near"' USR1
 trap 'asked=${asked:-"stopped by SIGTERM"}; ask "$asked"' TERM
 
+# outside RUN_DIR, other runs may save into the same folder
+OWN=
+case $CHECKPOINTS in "$RUN_DIR"/*) ;; *) OWN=$RUN_ID ;; esac
+
+# is_new MANIFEST: whether this attempt has saved that checkpoint
+is_new() {
+  [ "$1" -nt "$FOLDER/begun" ] || return 1
+  [ -z "$OWN" ] || grep -qsF "\"run_id\": \"$OWN\"" "$1"
+}
+
 # newest [RUN_ID]: STEP FOLDER of the newest checkpoint, of that run or any, whose hashes are right; or nothing
 newest() {
   [ -d "$CHECKPOINTS" ] || return 0
@@ -64,7 +74,7 @@ trap 'finished FAILED ""' EXIT
 # a requeued job continues from what it has saved, else as the first start did
 found=
 [ "${SLURM_RESTART_COUNT:-0}" = 0 ] || found=$(newest "$RUN_ID") || exit 4
-[ -n "$found" ] || [ "$RESUME" != auto ] || found=$(newest) || exit 4
+[ -n "$found" ] || [ "$RESUME" != auto ] || found=$(newest "$OWN") || exit 4
 case $RESUME in auto | never) RESUME= ;; esac
 RESUME_STEP=null
 [ -z "$found" ] || RESUME_STEP=${found%% *} RESUME=${found#* }
@@ -84,7 +94,7 @@ report() {
   [ ! -e "$FOLDER/ranks/0/holder.pid" ] || once running "\"attempt\": $ATTEMPT"
   [ ! -e "$STOP" ] || once stopping "\"attempt\": $ATTEMPT" '"kind": "graceful", "why": "user"'
   for manifest in "$CHECKPOINTS"/*/manifest.json; do
-    [ "$manifest" -nt "$FOLDER/begun" ] || continue
+    is_new "$manifest" || continue
     saved=${manifest%/*}
     ! grep -qsF "\"path\": \"$saved\"" "$JOURNAL" || continue
     step=$(grep -o '"step": *[0-9]*' "$manifest" | sed -n '1s/.*[: ]//p') || :

@@ -45,12 +45,12 @@ if [ "$code" != 0 ]; then
   exit "$code"
 fi
 # the stop came with the last step
-[ ! "$CHECKPOINTS/final/manifest.json" -nt "$FOLDER/begun" ] || succeeded
+! is_new "$CHECKPOINTS/final/manifest.json" || succeeded
 
 is_preempted() { scontrol --oneliner show job "$SLURM_JOB_ID" | grep -q 'JobState=RUNNING .*PreemptTime=[0-9]'; }
 has_saved() {
   for manifest in "$CHECKPOINTS"/*/manifest.json; do
-    [ ! "$manifest" -nt "$FOLDER/begun" ] || return 0
+    ! is_new "$manifest" || return 0
   done
   return 1
 }
