@@ -244,7 +244,9 @@ def test_the_slurm_table_becomes_directives(tmp_path: Path) -> None:
         *("constraint=h100", "output=logs/%j.out", "open-mode=append", "signal=B:USR1@300", "export=ALL"),
         *("no-requeue", "exclusive"),
     ]
-    assert "\nset -eu\nmodule load x\n" in export_sbatch(made, asked)
+    script = export_sbatch(made, asked)
+    assert script.startswith("#!/bin/bash\n")
+    assert "\nset -e\nmodule load x\nset -u\n" in script
     with pytest.raises(ValidationError):
         Slurm(account="a b")
     with pytest.raises(ValidationError):
@@ -307,7 +309,7 @@ def test_code_that_a_run_copies_to_its_nodes_is_said_by_a_variable(tmp_path: Pat
     )
     there = [dataclasses.replace(node(name, cores=1), remote=True) for name in ("a", "b")]
     made = plan(asked, *there, code=CodeTree({"x.py": "ab" * 32}, str(mine), 7))
-    head = export_sbatch(made).partition("set -eu")[0]
+    head = export_sbatch(made).partition("set -e")[0]
     assert "[CODE=folder]" in head
     assert "same path on every node" in head
     assert str(mine) in head

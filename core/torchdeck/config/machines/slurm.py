@@ -84,7 +84,7 @@ class Slurm(Section):
         right='a list of options, such as ["--mail-type=END", "--exclusive"]',
     )
     setup: list[ShellLine] = option(
-        "Shell commands that the job executes first, on its first node.",
+        "Commands that the job executes first, on its first node; with any, bash runs its script.",
         label="Setup commands",
         default=[],
         right='a list of commands, such as ["module load cuda"]',

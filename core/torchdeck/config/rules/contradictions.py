@@ -14,6 +14,7 @@ from torchdeck.config.problems import shown
 from torchdeck.config.rules.alert_rules import ALERT_RULES
 from torchdeck.config.rules.findings import Finding, Given, Rule
 from torchdeck.config.rules.placement_rules import PLACEMENT_RULES
+from torchdeck.config.rules.slurm_rules import SLURM_RULES
 from torchdeck.config.rules.table_rules import CHECKPOINT_RULES, ESTIMATE_RULES, RECIPE_RULES
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import nearest
@@ -361,8 +362,8 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 RULES: tuple[Rule, ...] = (
     one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, secrets, length,
     batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, powersgd, fsdp_dtypes, *DEEPSPEED_RULES,
-    *RECIPE_RULES, *CHECKPOINT_RULES, *TRAINING_RULES, *ALERT_RULES, resume, patterns, metric_names,
-    without_effect,
+    *RECIPE_RULES, *CHECKPOINT_RULES, *TRAINING_RULES, *ALERT_RULES, *SLURM_RULES, resume, patterns,
+    metric_names, without_effect,
 )  # fmt: skip
 
 

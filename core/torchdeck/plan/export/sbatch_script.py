@@ -54,11 +54,13 @@ def export_sbatch(plan: LaunchPlan, slurm: Slurm | None = None) -> str:
     redirection, *part = _here_document([*of_node, *node_part(plan, nodes, logs=True)], "NODE")
     given = " ".join(f'"${name}"' for name in _given(plan))
     lines = [
-        "#!/bin/sh",
+        # `module` is a function of bash, and scripts of conda read variables that are not set
+        "#!/bin/bash" if slurm.setup else "#!/bin/sh",
         *_asked_for(plan, slurm),
         *_head(plan),
-        "set -eu",
+        "set -e",
         *slurm.setup,
+        "set -u",
         _HERE,
         _PORT,
         f"RUN_ID=${{RUN_ID:-exported-{plan.fingerprint[:12]}-$SLURM_JOB_ID}}",
