@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 
 from torchdeck.cli.output import REFUSED, USAGE, json_text
 from torchdeck.contract.refusal import Refusal
+
+Handler = Callable[[argparse.Namespace], int]
+
+
+def reports_refusals(handler: Handler) -> Handler:
+    """Wrap a handler to print errors; exit code 2 if the request itself is wrong, else 3."""
+
+    @wraps(handler)
+    def guarded(args: argparse.Namespace) -> int:
+        try:
+            return handler(args)
+        except Refusal as error:
+            return report(error, as_json=getattr(args, "json", False))
+
+    return guarded
 
 
 def report(error: Refusal, *, as_json: bool = False, command: str = "torchdeck") -> int:

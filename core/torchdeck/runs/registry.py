@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from torchdeck.runs.follower import read_run
 from torchdeck.runs.view import RunView
 
 LATEST = "latest"
+CLOCK_STEP = 3600.0
+"""Seconds by which the clock may have been set back between the decision to start a run and its creation."""
 
 
 class RunNotFoundError(Refusal):
@@ -52,6 +55,14 @@ class RunRegistry:
             return sorted(filter(RUN_ID.fullmatch, os.listdir(self.folder)))  # noqa: PTH208
         except FileNotFoundError:
             return []
+
+    def ids_since(self, moment: float) -> list[str]:
+        """Return the ids of runs created since `moment` (seconds since the epoch), oldest first.
+
+        Older ones by up to `CLOCK_STEP` are among them.
+        """
+        first = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(moment - CLOCK_STEP))
+        return [run_id for run_id in self.ids() if run_id >= first]
 
     def all(self) -> list[RunView | UnreadableRun]:
         """Return the current view of every run, oldest first."""

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.output import SUCCEEDED, json_text
-from torchdeck.cli.queue.queue_errors import queue_home, reports_refusals
+from torchdeck.cli.refusals import reports_refusals
 from torchdeck.cli.run_source import TRUST_HELP, add_run_source, load_run_source
 from torchdeck.cli.terminal_ui import WITHOUT_MEMORY, TerminalUi
+from torchdeck.runs.home import torchdeck_home
 
 if TYPE_CHECKING:
     from torchdeck.queue.entry import DeviceOptions, Entry, QueuedFile
@@ -78,7 +79,7 @@ def add(args: argparse.Namespace) -> int:
     from torchdeck.use_cases.queue.adding import add as add_entry
 
     request = _request(args, _file(args), _devices(args, DeviceOptions()))
-    return _say(add_entry(request, queue_home(), TerminalUi(WITHOUT_MEMORY)), args, "queued as")
+    return _say(add_entry(request, torchdeck_home(), TerminalUi(WITHOUT_MEMORY)), args, "queued as")
 
 
 @reports_refusals
@@ -87,7 +88,7 @@ def edit(args: argparse.Namespace) -> int:
     from torchdeck.queue.queue_file import read_queue
     from torchdeck.use_cases.queue.adding import replace_entry
 
-    home = queue_home()
+    home = torchdeck_home()
     entry = read_queue(home).find(args.id)
     file = _file(args) if _names_run(args) else _with_overrides(entry, args)
     request = _request(args, file, _devices(args, entry.devices))
@@ -153,7 +154,7 @@ def _say(added: Added, args: argparse.Namespace, what: str) -> int:
         print(f"torchdeck: warning: {warning}", file=sys.stderr)
     shown = f"; if all were free: {placement}" if placement else ""
     print(f"{what} {added.entry.id} ({added.entry.name}): needs {listed.needs}{shown}")
-    if not read_status(queue_home()).is_running:
+    if not read_status(torchdeck_home()).is_running:
         print("torchdeck: no server runs: `torchdeck queue serve` starts what is queued", file=sys.stderr)
     return SUCCEEDED
 

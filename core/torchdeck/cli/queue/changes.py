@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.output import SUCCEEDED, json_text
-from torchdeck.cli.queue.queue_errors import queue_home, reports_refusals
+from torchdeck.cli.refusals import reports_refusals
+from torchdeck.runs.home import torchdeck_home
 
 if TYPE_CHECKING:
     from torchdeck.queue.state import Queue, QueueLimits
@@ -77,7 +78,7 @@ def move(args: argparse.Namespace) -> int:
     """Move one entry, and print the order."""
     from torchdeck.use_cases.queue import editing
 
-    home = queue_home()
+    home = torchdeck_home()
     if args.priority is not None:
         queue = editing.set_priority(home, args.id, args.priority)
     elif args.first:
@@ -91,7 +92,7 @@ def move(args: argparse.Namespace) -> int:
 def _handler(act: Callable[[Path, Sequence[str]], Queue]) -> Callable[[argparse.Namespace], int]:
     @reports_refusals
     def handler(args: argparse.Namespace) -> int:
-        act(queue_home(), args.ids)
+        act(torchdeck_home(), args.ids)
         return SUCCEEDED
 
     return handler
@@ -120,7 +121,7 @@ def limit(args: argparse.Namespace) -> int:
     """Set what is given, and print all limits."""
     from torchdeck.use_cases.queue.editing import set_limits
 
-    limits = set_limits(queue_home(), lambda before: _changed(before, args))
+    limits = set_limits(torchdeck_home(), lambda before: _changed(before, args))
     document = {
         "default_slots": limits.default_slots,
         "slots": dict(limits.slots),

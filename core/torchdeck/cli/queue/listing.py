@@ -8,8 +8,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.output import SUCCEEDED, json_text
-from torchdeck.cli.queue.queue_errors import queue_home, reports_refusals
+from torchdeck.cli.refusals import reports_refusals
 from torchdeck.quantities import duration
+from torchdeck.runs.home import torchdeck_home
 
 if TYPE_CHECKING:
     from torchdeck.use_cases.queue.listing import ListedEntry, QueueListing
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the queue."""
     from torchdeck.use_cases.queue.listing import list_queue
 
-    found = list_queue(queue_home())
+    found = list_queue(torchdeck_home())
     ended = [each for each in found.entries if each.entry.is_over]
     hidden = {each.entry.id for each in ended[:-SHOWN_ENDED]} if not args.all else set()
     entries = [each for each in found.entries if each.entry.id not in hidden]

@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from torchdeck.cli.output import SUCCEEDED, json_text
-from torchdeck.cli.queue.queue_errors import queue_home, reports_refusals
+from torchdeck.cli.refusals import reports_refusals
+from torchdeck.runs.home import torchdeck_home
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -28,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes; 3 if another server runs."""
-    home = queue_home()
+    home = torchdeck_home()
     if args.unit:
         from torchdeck.cli.queue.systemd_unit import unit_text
 

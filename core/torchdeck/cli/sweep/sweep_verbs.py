@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
-from functools import wraps
 
 from torchdeck.cli.output import RUN_FAILED, STOPPED, SUCCEEDED, json_text
-from torchdeck.cli.refusals import report
+from torchdeck.cli.refusals import reports_refusals
 from torchdeck.cli.run_source import load_run_source
 from torchdeck.cli.sweep.trial_table import trial_table
 from torchdeck.cli.terminal_ui import TerminalUi
@@ -38,21 +36,9 @@ OPTIONS = (
     "at_once",
 )  # fmt: skip
 """Options of a new sweep that are keys of [sweep], by their names there."""
-Handler = Callable[[argparse.Namespace], int]
 
 
-def _reports_refusals(handler: Handler) -> Handler:
-    @wraps(handler)
-    def guarded(args: argparse.Namespace) -> int:
-        try:
-            return handler(args)
-        except Refusal as error:
-            return report(error, as_json=args.json)
-
-    return guarded
-
-
-@_reports_refusals
+@reports_refusals
 def start(args: argparse.Namespace) -> int:
     """Start a sweep and drive it."""
     nproc = [] if args.nproc is None else [f"distributed.nproc={args.nproc}"]
@@ -68,7 +54,7 @@ def start(args: argparse.Namespace) -> int:
     return _drive(layout, as_json=args.json)
 
 
-@_reports_refusals
+@reports_refusals
 def resume(args: argparse.Namespace) -> int:
     """Continue a sweep."""
     layout = find_sweep(torchdeck_home(), args.id)
@@ -76,7 +62,7 @@ def resume(args: argparse.Namespace) -> int:
     return _leave(layout, as_json=args.json) if args.detach else _drive(layout, as_json=args.json)
 
 
-@_reports_refusals
+@reports_refusals
 def extend(args: argparse.Namespace) -> int:
     """Add trials or change values; drive the sweep unless another process does."""
     layout = find_sweep(torchdeck_home(), args.id)
@@ -91,7 +77,7 @@ def extend(args: argparse.Namespace) -> int:
     return SUCCEEDED
 
 
-@_reports_refusals
+@reports_refusals
 def stop(args: argparse.Namespace) -> int:
     """Stop a sweep; returns when its runs are over, or at once if another process sees to it."""
     layout = find_sweep(torchdeck_home(), args.id)
@@ -133,7 +119,7 @@ def _drive(layout: SweepLayout, *, as_json: bool) -> int:
     return SUCCEEDED if state.count(Outcome.COMPLETE) else RUN_FAILED
 
 
-@_reports_refusals
+@reports_refusals
 def list_all(args: argparse.Namespace) -> int:
     """List sweeps."""
     found = list_sweeps(torchdeck_home())
@@ -157,7 +143,7 @@ def _row(each: ListedSweep) -> dict[str, object]:
     return {name: value for name, value in document.items() if name not in ("trials", "best_so_far")}
 
 
-@_reports_refusals
+@reports_refusals
 def show(args: argparse.Namespace) -> int:
     """Show one sweep."""
     found = look_at(find_sweep(torchdeck_home(), args.id))

@@ -1,4 +1,4 @@
-"""Bookings of units over time: by whom and until when each is taken."""
+"""Bookings of units over time: owner and end of each."""
 
 from __future__ import annotations
 

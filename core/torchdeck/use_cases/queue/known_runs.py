@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +16,6 @@ from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.view import RunView
 
 UNREADABLE = "UNREADABLE"
-CLOCK_STEP = 3600.0
-"""Seconds by which the clock may have been set back between a start and its run."""
 
 
 class _Over(NamedTuple):
@@ -87,16 +84,10 @@ def run_of_start(home: Path, token: str, since: float) -> str | None:
         token: `Entry.token` of the start.
         since: time of the start, seconds since the epoch.
     """
-    for run_id in _since(RunRegistry(home).ids(), since):
+    for run_id in reversed(RunRegistry(home).ids_since(since)):
         journal = JournalReader(Home(home).run(run_id).journal)
         if any(
             event.name == "created" and event.fields.get("queued") == token for event in journal.read_new()
         ):
             return run_id
     return None
-
-
-def _since(ids: list[str], since: float) -> Iterator[str]:
-    """Yield the ids of runs that were created since then, the newest first."""
-    first = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(since - CLOCK_STEP))
-    yield from (run_id for run_id in reversed(ids) if run_id >= first)

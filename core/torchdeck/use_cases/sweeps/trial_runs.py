@@ -28,8 +28,6 @@ from torchdeck.use_cases.ui import Ui
 
 REVEAL_LIMIT = 10.0
 """Seconds for a run that was being made when the driver died to appear."""
-_CLOCK_SLACK = 3600.0
-"""Seconds by which the id of a run may be older than the decision to start it."""
 TAG = "sweep:"
 """Beginning of the tag that all runs of a sweep have; the sweep's id follows."""
 
@@ -123,10 +121,9 @@ class TrialRuns:
             time.sleep(0.1)
 
     def _named(self, run: TrialRun) -> str | None:
-        since = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(run.begun - _CLOCK_SLACK))
         mark = f"-{slug(run.name)}-"
-        for run_id in self._registry.ids():  # oldest first: a clone has the same name
-            if run_id < since or mark not in run_id:
+        for run_id in self._registry.ids_since(run.begun):  # oldest first: a clone has the same name
+            if mark not in run_id:
                 continue
             try:
                 view = read_run(open_run_directory(self._registry.folder / run_id))
